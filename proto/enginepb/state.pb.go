@@ -124,10 +124,11 @@ type RunState struct {
 	Deaths        int32  `protobuf:"varint,13,opt,name=deaths,proto3" json:"deaths,omitempty"`
 	StartIdentity string `protobuf:"bytes,14,opt,name=start_identity,json=startIdentity,proto3" json:"start_identity,omitempty"`
 	HistoryBytes  int64  `protobuf:"varint,15,opt,name=history_bytes,json=historyBytes,proto3" json:"history_bytes,omitempty"`
-	// compensation_op is the op of a saga.Compensate that is being carried out.
-	CompensationOps []string `protobuf:"bytes,16,rep,name=compensation_ops,json=compensationOps,proto3" json:"compensation_ops,omitempty"`
 	// generation counts resets of the chain.
-	Generation    int32 `protobuf:"varint,17,opt,name=generation,proto3" json:"generation,omitempty"`
+	Generation int32 `protobuf:"varint,17,opt,name=generation,proto3" json:"generation,omitempty"`
+	// last_input is the id of the newest input; inputs behind processed wait
+	// for a worker.
+	LastInput     int64 `protobuf:"varint,18,opt,name=last_input,json=lastInput,proto3" json:"last_input,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -267,16 +268,16 @@ func (x *RunState) GetHistoryBytes() int64 {
 	return 0
 }
 
-func (x *RunState) GetCompensationOps() []string {
-	if x != nil {
-		return x.CompensationOps
-	}
-	return nil
-}
-
 func (x *RunState) GetGeneration() int32 {
 	if x != nil {
 		return x.Generation
+	}
+	return 0
+}
+
+func (x *RunState) GetLastInput() int64 {
+	if x != nil {
+		return x.LastInput
 	}
 	return 0
 }
@@ -576,15 +577,20 @@ type PendingActivity struct {
 	// cancelled: a cancel was asked for, with its cause.
 	Cancelled   bool    `protobuf:"varint,21,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
 	CancelCause string  `protobuf:"bytes,22,opt,name=cancel_cause,json=cancelCause,proto3" json:"cancel_cause,omitempty"`
-	Roads       []*Road `protobuf:"bytes,23,rep,name=roads,proto3" json:"roads,omitempty"`
-	// undo_order is the place in the compensation under way; undo_for the op of
-	// the saga.Compensate that asked for it (empty: the run is closing).
+	Roads       []*Road `protobuf:"bytes,30,rep,name=roads,proto3" json:"roads,omitempty"`
+	// compensating: the entry belongs to a compensation under way, asked for by
+	// the saga.Compensate of op undo_for (empty: the run is closing).
+	Compensating  bool   `protobuf:"varint,23,opt,name=compensating,proto3" json:"compensating,omitempty"`
 	UndoFor       string `protobuf:"bytes,24,opt,name=undo_for,json=undoFor,proto3" json:"undo_for,omitempty"`
 	WaitForCancel bool   `protobuf:"varint,25,opt,name=wait_for_cancel,json=waitForCancel,proto3" json:"wait_for_cancel,omitempty"`
 	// undo_since is when the undo's first attempt became due.
 	UndoSince int64 `protobuf:"varint,26,opt,name=undo_since,json=undoSince,proto3" json:"undo_since,omitempty"`
 	// settle_by bounds the wait for an attempt that does not answer.
-	SettleBy      int64 `protobuf:"varint,27,opt,name=settle_by,json=settleBy,proto3" json:"settle_by,omitempty"`
+	SettleBy int64 `protobuf:"varint,27,opt,name=settle_by,json=settleBy,proto3" json:"settle_by,omitempty"`
+	// settled_event is the event that ended the forward side. An entry is undone
+	// before those that were settled before it was scheduled; entries that ran
+	// side by side are undone side by side.
+	SettledEvent  int64 `protobuf:"varint,28,opt,name=settled_event,json=settledEvent,proto3" json:"settled_event,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -780,6 +786,13 @@ func (x *PendingActivity) GetRoads() []*Road {
 	return nil
 }
 
+func (x *PendingActivity) GetCompensating() bool {
+	if x != nil {
+		return x.Compensating
+	}
+	return false
+}
+
 func (x *PendingActivity) GetUndoFor() string {
 	if x != nil {
 		return x.UndoFor
@@ -804,6 +817,13 @@ func (x *PendingActivity) GetUndoSince() int64 {
 func (x *PendingActivity) GetSettleBy() int64 {
 	if x != nil {
 		return x.SettleBy
+	}
+	return 0
+}
+
+func (x *PendingActivity) GetSettledEvent() int64 {
+	if x != nil {
+		return x.SettledEvent
 	}
 	return 0
 }
@@ -866,7 +886,7 @@ var File_engined_v1_state_proto protoreflect.FileDescriptor
 const file_engined_v1_state_proto_rawDesc = "" +
 	"\n" +
 	"\x16engined/v1/state.proto\x12\n" +
-	"engined.v1\x1a\x17engined/v1/common.proto\"\xb2\x04\n" +
+	"engined.v1\x1a\x17engined/v1/common.proto\"\xac\x04\n" +
 	"\bRunState\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x12\x19\n" +
 	"\bchain_id\x18\x02 \x01(\tR\achainId\x12\x1c\n" +
@@ -884,11 +904,12 @@ const file_engined_v1_state_proto_rawDesc = "" +
 	"\fcancel_grace\x18\f \x01(\x03R\vcancelGrace\x12\x16\n" +
 	"\x06deaths\x18\r \x01(\x05R\x06deaths\x12%\n" +
 	"\x0estart_identity\x18\x0e \x01(\tR\rstartIdentity\x12#\n" +
-	"\rhistory_bytes\x18\x0f \x01(\x03R\fhistoryBytes\x12)\n" +
-	"\x10compensation_ops\x18\x10 \x03(\tR\x0fcompensationOps\x12\x1e\n" +
+	"\rhistory_bytes\x18\x0f \x01(\x03R\fhistoryBytes\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x11 \x01(\x05R\n" +
-	"generation\"\xaa\x01\n" +
+	"generation\x12\x1d\n" +
+	"\n" +
+	"last_input\x18\x12 \x01(\x03R\tlastInputJ\x04\b\x10\x10\x11\"\xaa\x01\n" +
 	"\x04Road\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x122\n" +
 	"\aoutcome\x18\x02 \x01(\x0e2\x18.engined.v1.EntryOutcomeR\aoutcome\x12+\n" +
@@ -903,7 +924,7 @@ const file_engined_v1_state_proto_rawDesc = "" +
 	"\rstarted_event\x18\x01 \x01(\x03R\fstartedEvent\x12\x10\n" +
 	"\x03due\x18\x02 \x01(\x03R\x03due\" \n" +
 	"\fPendingGrace\x12\x10\n" +
-	"\x03due\x18\x01 \x01(\x03R\x03due\"\x88\b\n" +
+	"\x03due\x18\x01 \x01(\x03R\x03due\"\xd1\b\n" +
 	"\x0fPendingActivity\x12'\n" +
 	"\x0fscheduled_event\x18\x01 \x01(\x03R\x0escheduledEvent\x12%\n" +
 	"\x0escheduled_time\x18\x02 \x01(\x03R\rscheduledTime\x12\x12\n" +
@@ -930,12 +951,14 @@ const file_engined_v1_state_proto_rawDesc = "" +
 	"\flast_failure\x18\x14 \x01(\v2\x13.engined.v1.FailureR\vlastFailure\x12\x1c\n" +
 	"\tcancelled\x18\x15 \x01(\bR\tcancelled\x12!\n" +
 	"\fcancel_cause\x18\x16 \x01(\tR\vcancelCause\x12&\n" +
-	"\x05roads\x18\x17 \x03(\v2\x10.engined.v1.RoadR\x05roads\x12\x19\n" +
+	"\x05roads\x18\x1e \x03(\v2\x10.engined.v1.RoadR\x05roads\x12\"\n" +
+	"\fcompensating\x18\x17 \x01(\bR\fcompensating\x12\x19\n" +
 	"\bundo_for\x18\x18 \x01(\tR\aundoFor\x12&\n" +
 	"\x0fwait_for_cancel\x18\x19 \x01(\bR\rwaitForCancel\x12\x1d\n" +
 	"\n" +
 	"undo_since\x18\x1a \x01(\x03R\tundoSince\x12\x1b\n" +
-	"\tsettle_by\x18\x1b \x01(\x03R\bsettleBy\x1a9\n" +
+	"\tsettle_by\x18\x1b \x01(\x03R\bsettleBy\x12#\n" +
+	"\rsettled_event\x18\x1c \x01(\x03R\fsettledEvent\x1a9\n" +
 	"\vHeaderEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"9\n" +
