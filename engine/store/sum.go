@@ -88,3 +88,21 @@ func (r *DedupRow) Sum() int64 {
 	s.bytes(r.Data)
 	return int64(s.crc)
 }
+
+// Sum returns the checksum of the row of a shard, of which NextRun is the next
+// counter that is free.
+func (l *Lease) Sum() int64 {
+	var s sum
+	s.num(int64(l.Shard))
+	s.num(l.Epoch)
+	s.num(l.NextRun)
+	return int64(s.crc)
+}
+
+// MetaSum returns the checksum of a named number that describes the database.
+func MetaSum(name string, value int64) int64 {
+	var s sum
+	s.text(name)
+	s.num(value)
+	return int64(s.crc)
+}
