@@ -1,0 +1,121 @@
+// Package svc runs the goroutines of the server and of the worker. It is the
+// only place of theirs with a go statement.
+//
+// It owns what must hold for every one of them: a panic is an error with its
+// stack, runtime.Goexit is an error too, the first error ends the group by its
+// cause, and Wait returns when nothing of the group runs any more. It must not
+// know what the goroutines do.
+package svc
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync"
+)
+
+// PanicError is a panic of the goroutine called Name.
+type PanicError struct {
+	Name  string
+	Value any
+	Stack []byte
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("%s: panic: %v", e.Name, e.Value) }
+
+// Unwrap returns the value panicked with, if it is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}
+
+// ExitError says that runtime.Goexit ended the goroutine called Name
+// (testing.T.FailNow does that).
+type ExitError struct{ Name string }
+
+func (e *ExitError) Error() string {
+	return e.Name + ": the code called runtime.Goexit (testing's FailNow and Fatal do)"
+}
+
+// Do calls work and then end, exactly once, with what became of it: its
+// error, a *PanicError or an *ExitError. Goexit goes on unwinding the goroutine
+// after end, so Do does not return then.
+func Do(name string, work func() error, end func(error)) {
+	var err error
+	returned := false
+	defer func() {
+		if !returned {
+			// A nil value is Goexit: panic(nil) has a value since Go 1.21.
+			if v := recover(); v != nil {
+				err = &PanicError{Name: name, Value: v, Stack: debug.Stack()}
+			} else {
+				err = &ExitError{Name: name}
+			}
+		}
+		end(err)
+	}()
+	err = work()
+	returned = true
+}
+
+// Group is a set of goroutines that end together. Make it with New.
+type Group struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	mu      sync.Mutex
+	idle    sync.Cond // running fell to zero
+	running int
+	err     error // the first
+}
+
+// New returns a group whose goroutines get a context derived from ctx.
+func New(ctx context.Context) *Group {
+	g := &Group{}
+	g.ctx, g.cancel = context.WithCancelCause(ctx)
+	g.idle.L = &g.mu
+	return g
+}
+
+// Context is the context of the goroutines: done when one has failed or Stop
+// was called; context.Cause says why.
+func (g *Group) Context() context.Context { return g.ctx }
+
+// Go runs work on a goroutine of its own. Its error, or its panic or Goexit
+// turned into one, ends the group if it is the first. Go may be called at any
+// time, also by a goroutine of the group; after the group's end work still
+// runs, with a context that is done.
+func (g *Group) Go(name string, work func(ctx context.Context) error) {
+	g.mu.Lock()
+	g.running++
+	g.mu.Unlock()
+	go Do(name, func() error { return work(g.ctx) }, g.ended)
+}
+
+func (g *Group) ended(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err != nil && g.err == nil {
+		g.err = err
+		g.cancel(err)
+	}
+	if g.running--; g.running == 0 {
+		g.idle.Broadcast()
+	}
+}
+
+// Stop ends the group: its context is done with the cause given. It does not
+// wait. An error that a goroutine returns afterwards is still reported.
+func (g *Group) Stop(cause error) { g.cancel(cause) }
+
+// Wait returns when no goroutine of the group runs, with the first error that
+// one of them returned. The group's context is done then.
+func (g *Group) Wait() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for g.running > 0 {
+		g.idle.Wait()
+	}
+	g.cancel(nil)
+	return g.err
+}
