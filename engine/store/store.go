@@ -93,11 +93,13 @@ type Lease struct {
 // ReservedRuns is how many run counters a Fence reserves.
 const ReservedRuns = 1 << 20
 
-// Key asks for a run: by number, or (Run 0) by namespace and workflow id.
+// Key asks for a run: by number, or (Run 0) by namespace and workflow id: the
+// newest run of the id, or the one with the ULID RunID.
 type Key struct {
 	Run        RunNo
 	Namespace  string
 	WorkflowID string
+	RunID      string
 	// Request, when set, is also looked up among the runs that were started
 	// under the id, and in dedup.
 	Request string
@@ -105,7 +107,7 @@ type Key struct {
 
 // Loaded answers a Key. Run is nil if there is none.
 type Loaded struct {
-	// Run is the run of that number, or the newest run of the id.
+	// Run is the run of that number, of that ULID, or the newest of the id.
 	Run     *RunRow
 	Pending []PendingRow
 	// ByRequest is the run of the id that was started with the request, if any.

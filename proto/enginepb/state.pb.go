@@ -128,7 +128,9 @@ type RunState struct {
 	Generation int32 `protobuf:"varint,17,opt,name=generation,proto3" json:"generation,omitempty"`
 	// last_input is the id of the newest input; inputs behind processed wait
 	// for a worker.
-	LastInput     int64 `protobuf:"varint,18,opt,name=last_input,json=lastInput,proto3" json:"last_input,omitempty"`
+	LastInput int64 `protobuf:"varint,18,opt,name=last_input,json=lastInput,proto3" json:"last_input,omitempty"`
+	// compensations under way.
+	Compensations []*Compensation `protobuf:"bytes,19,rep,name=compensations,proto3" json:"compensations,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -282,6 +284,75 @@ func (x *RunState) GetLastInput() int64 {
 	return 0
 }
 
+func (x *RunState) GetCompensations() []*Compensation {
+	if x != nil {
+		return x.Compensations
+	}
+	return nil
+}
+
+// Compensation is one compensation under way: of a closing run (op empty), or
+// asked for by a saga.Compensate.
+type Compensation struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Op            string                 `protobuf:"bytes,1,opt,name=op,proto3" json:"op,omitempty"`
+	Undone        int32                  `protobuf:"varint,2,opt,name=undone,proto3" json:"undone,omitempty"`
+	Failed        []string               `protobuf:"bytes,3,rep,name=failed,proto3" json:"failed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Compensation) Reset() {
+	*x = Compensation{}
+	mi := &file_engined_v1_state_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Compensation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Compensation) ProtoMessage() {}
+
+func (x *Compensation) ProtoReflect() protoreflect.Message {
+	mi := &file_engined_v1_state_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Compensation.ProtoReflect.Descriptor instead.
+func (*Compensation) Descriptor() ([]byte, []int) {
+	return file_engined_v1_state_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Compensation) GetOp() string {
+	if x != nil {
+		return x.Op
+	}
+	return ""
+}
+
+func (x *Compensation) GetUndone() int32 {
+	if x != nil {
+		return x.Undone
+	}
+	return 0
+}
+
+func (x *Compensation) GetFailed() []string {
+	if x != nil {
+		return x.Failed
+	}
+	return nil
+}
+
 // Road is the line of a ledger entry for one task queue.
 type Road struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -295,7 +366,7 @@ type Road struct {
 
 func (x *Road) Reset() {
 	*x = Road{}
-	mi := &file_engined_v1_state_proto_msgTypes[1]
+	mi := &file_engined_v1_state_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -307,7 +378,7 @@ func (x *Road) String() string {
 func (*Road) ProtoMessage() {}
 
 func (x *Road) ProtoReflect() protoreflect.Message {
-	mi := &file_engined_v1_state_proto_msgTypes[1]
+	mi := &file_engined_v1_state_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -320,7 +391,7 @@ func (x *Road) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Road.ProtoReflect.Descriptor instead.
 func (*Road) Descriptor() ([]byte, []int) {
-	return file_engined_v1_state_proto_rawDescGZIP(), []int{1}
+	return file_engined_v1_state_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Road) GetQueue() string {
@@ -366,7 +437,7 @@ type Pending struct {
 
 func (x *Pending) Reset() {
 	*x = Pending{}
-	mi := &file_engined_v1_state_proto_msgTypes[2]
+	mi := &file_engined_v1_state_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -378,7 +449,7 @@ func (x *Pending) String() string {
 func (*Pending) ProtoMessage() {}
 
 func (x *Pending) ProtoReflect() protoreflect.Message {
-	mi := &file_engined_v1_state_proto_msgTypes[2]
+	mi := &file_engined_v1_state_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -391,7 +462,7 @@ func (x *Pending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pending.ProtoReflect.Descriptor instead.
 func (*Pending) Descriptor() ([]byte, []int) {
-	return file_engined_v1_state_proto_rawDescGZIP(), []int{2}
+	return file_engined_v1_state_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Pending) GetBody() isPending_Body {
@@ -460,7 +531,7 @@ type PendingTimer struct {
 
 func (x *PendingTimer) Reset() {
 	*x = PendingTimer{}
-	mi := &file_engined_v1_state_proto_msgTypes[3]
+	mi := &file_engined_v1_state_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -472,7 +543,7 @@ func (x *PendingTimer) String() string {
 func (*PendingTimer) ProtoMessage() {}
 
 func (x *PendingTimer) ProtoReflect() protoreflect.Message {
-	mi := &file_engined_v1_state_proto_msgTypes[3]
+	mi := &file_engined_v1_state_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -485,7 +556,7 @@ func (x *PendingTimer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PendingTimer.ProtoReflect.Descriptor instead.
 func (*PendingTimer) Descriptor() ([]byte, []int) {
-	return file_engined_v1_state_proto_rawDescGZIP(), []int{3}
+	return file_engined_v1_state_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *PendingTimer) GetStartedEvent() int64 {
@@ -512,7 +583,7 @@ type PendingGrace struct {
 
 func (x *PendingGrace) Reset() {
 	*x = PendingGrace{}
-	mi := &file_engined_v1_state_proto_msgTypes[4]
+	mi := &file_engined_v1_state_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -524,7 +595,7 @@ func (x *PendingGrace) String() string {
 func (*PendingGrace) ProtoMessage() {}
 
 func (x *PendingGrace) ProtoReflect() protoreflect.Message {
-	mi := &file_engined_v1_state_proto_msgTypes[4]
+	mi := &file_engined_v1_state_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -537,7 +608,7 @@ func (x *PendingGrace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PendingGrace.ProtoReflect.Descriptor instead.
 func (*PendingGrace) Descriptor() ([]byte, []int) {
-	return file_engined_v1_state_proto_rawDescGZIP(), []int{4}
+	return file_engined_v1_state_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *PendingGrace) GetDue() int64 {
@@ -590,14 +661,16 @@ type PendingActivity struct {
 	// settled_event is the event that ended the forward side. An entry is undone
 	// before those that were settled before it was scheduled; entries that ran
 	// side by side are undone side by side.
-	SettledEvent  int64 `protobuf:"varint,28,opt,name=settled_event,json=settledEvent,proto3" json:"settled_event,omitempty"`
+	SettledEvent int64 `protobuf:"varint,28,opt,name=settled_event,json=settledEvent,proto3" json:"settled_event,omitempty"`
+	// undo_told is the outcome that the undo under way was told.
+	UndoTold      EntryOutcome `protobuf:"varint,29,opt,name=undo_told,json=undoTold,proto3,enum=engined.v1.EntryOutcome" json:"undo_told,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PendingActivity) Reset() {
 	*x = PendingActivity{}
-	mi := &file_engined_v1_state_proto_msgTypes[5]
+	mi := &file_engined_v1_state_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -609,7 +682,7 @@ func (x *PendingActivity) String() string {
 func (*PendingActivity) ProtoMessage() {}
 
 func (x *PendingActivity) ProtoReflect() protoreflect.Message {
-	mi := &file_engined_v1_state_proto_msgTypes[5]
+	mi := &file_engined_v1_state_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -622,7 +695,7 @@ func (x *PendingActivity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PendingActivity.ProtoReflect.Descriptor instead.
 func (*PendingActivity) Descriptor() ([]byte, []int) {
-	return file_engined_v1_state_proto_rawDescGZIP(), []int{5}
+	return file_engined_v1_state_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *PendingActivity) GetScheduledEvent() int64 {
@@ -828,6 +901,13 @@ func (x *PendingActivity) GetSettledEvent() int64 {
 	return 0
 }
 
+func (x *PendingActivity) GetUndoTold() EntryOutcome {
+	if x != nil {
+		return x.UndoTold
+	}
+	return EntryOutcome_ENTRY_OUTCOME_UNSPECIFIED
+}
+
 // DedupState is the content of a dedup row: what a repeated request is told.
 type DedupState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -839,7 +919,7 @@ type DedupState struct {
 
 func (x *DedupState) Reset() {
 	*x = DedupState{}
-	mi := &file_engined_v1_state_proto_msgTypes[6]
+	mi := &file_engined_v1_state_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -851,7 +931,7 @@ func (x *DedupState) String() string {
 func (*DedupState) ProtoMessage() {}
 
 func (x *DedupState) ProtoReflect() protoreflect.Message {
-	mi := &file_engined_v1_state_proto_msgTypes[6]
+	mi := &file_engined_v1_state_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -864,7 +944,7 @@ func (x *DedupState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DedupState.ProtoReflect.Descriptor instead.
 func (*DedupState) Descriptor() ([]byte, []int) {
-	return file_engined_v1_state_proto_rawDescGZIP(), []int{6}
+	return file_engined_v1_state_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *DedupState) GetRunId() string {
@@ -886,7 +966,7 @@ var File_engined_v1_state_proto protoreflect.FileDescriptor
 const file_engined_v1_state_proto_rawDesc = "" +
 	"\n" +
 	"\x16engined/v1/state.proto\x12\n" +
-	"engined.v1\x1a\x17engined/v1/common.proto\"\xac\x04\n" +
+	"engined.v1\x1a\x17engined/v1/common.proto\"\xec\x04\n" +
 	"\bRunState\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x12\x19\n" +
 	"\bchain_id\x18\x02 \x01(\tR\achainId\x12\x1c\n" +
@@ -909,7 +989,12 @@ const file_engined_v1_state_proto_rawDesc = "" +
 	"generation\x18\x11 \x01(\x05R\n" +
 	"generation\x12\x1d\n" +
 	"\n" +
-	"last_input\x18\x12 \x01(\x03R\tlastInputJ\x04\b\x10\x10\x11\"\xaa\x01\n" +
+	"last_input\x18\x12 \x01(\x03R\tlastInput\x12>\n" +
+	"\rcompensations\x18\x13 \x03(\v2\x18.engined.v1.CompensationR\rcompensationsJ\x04\b\x10\x10\x11\"N\n" +
+	"\fCompensation\x12\x0e\n" +
+	"\x02op\x18\x01 \x01(\tR\x02op\x12\x16\n" +
+	"\x06undone\x18\x02 \x01(\x05R\x06undone\x12\x16\n" +
+	"\x06failed\x18\x03 \x03(\tR\x06failed\"\xaa\x01\n" +
 	"\x04Road\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x122\n" +
 	"\aoutcome\x18\x02 \x01(\x0e2\x18.engined.v1.EntryOutcomeR\aoutcome\x12+\n" +
@@ -924,7 +1009,7 @@ const file_engined_v1_state_proto_rawDesc = "" +
 	"\rstarted_event\x18\x01 \x01(\x03R\fstartedEvent\x12\x10\n" +
 	"\x03due\x18\x02 \x01(\x03R\x03due\" \n" +
 	"\fPendingGrace\x12\x10\n" +
-	"\x03due\x18\x01 \x01(\x03R\x03due\"\xd1\b\n" +
+	"\x03due\x18\x01 \x01(\x03R\x03due\"\x88\t\n" +
 	"\x0fPendingActivity\x12'\n" +
 	"\x0fscheduled_event\x18\x01 \x01(\x03R\x0escheduledEvent\x12%\n" +
 	"\x0escheduled_time\x18\x02 \x01(\x03R\rscheduledTime\x12\x12\n" +
@@ -958,7 +1043,8 @@ const file_engined_v1_state_proto_rawDesc = "" +
 	"\n" +
 	"undo_since\x18\x1a \x01(\x03R\tundoSince\x12\x1b\n" +
 	"\tsettle_by\x18\x1b \x01(\x03R\bsettleBy\x12#\n" +
-	"\rsettled_event\x18\x1c \x01(\x03R\fsettledEvent\x1a9\n" +
+	"\rsettled_event\x18\x1c \x01(\x03R\fsettledEvent\x125\n" +
+	"\tundo_told\x18\x1d \x01(\x0e2\x18.engined.v1.EntryOutcomeR\bundoTold\x1a9\n" +
 	"\vHeaderEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"9\n" +
@@ -993,50 +1079,53 @@ func file_engined_v1_state_proto_rawDescGZIP() []byte {
 }
 
 var file_engined_v1_state_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_engined_v1_state_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_engined_v1_state_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_engined_v1_state_proto_goTypes = []any{
 	(Phase)(0),              // 0: engined.v1.Phase
 	(*RunState)(nil),        // 1: engined.v1.RunState
-	(*Road)(nil),            // 2: engined.v1.Road
-	(*Pending)(nil),         // 3: engined.v1.Pending
-	(*PendingTimer)(nil),    // 4: engined.v1.PendingTimer
-	(*PendingGrace)(nil),    // 5: engined.v1.PendingGrace
-	(*PendingActivity)(nil), // 6: engined.v1.PendingActivity
-	(*DedupState)(nil),      // 7: engined.v1.DedupState
-	nil,                     // 8: engined.v1.PendingActivity.HeaderEntry
-	(*Hold)(nil),            // 9: engined.v1.Hold
-	(UndoState)(0),          // 10: engined.v1.UndoState
-	(EntryOutcome)(0),       // 11: engined.v1.EntryOutcome
-	(*Tally)(nil),           // 12: engined.v1.Tally
-	(*Payload)(nil),         // 13: engined.v1.Payload
-	(*RetryPolicy)(nil),     // 14: engined.v1.RetryPolicy
-	(*Timeouts)(nil),        // 15: engined.v1.Timeouts
-	(*Undo)(nil),            // 16: engined.v1.Undo
-	(*Failure)(nil),         // 17: engined.v1.Failure
+	(*Compensation)(nil),    // 2: engined.v1.Compensation
+	(*Road)(nil),            // 3: engined.v1.Road
+	(*Pending)(nil),         // 4: engined.v1.Pending
+	(*PendingTimer)(nil),    // 5: engined.v1.PendingTimer
+	(*PendingGrace)(nil),    // 6: engined.v1.PendingGrace
+	(*PendingActivity)(nil), // 7: engined.v1.PendingActivity
+	(*DedupState)(nil),      // 8: engined.v1.DedupState
+	nil,                     // 9: engined.v1.PendingActivity.HeaderEntry
+	(*Hold)(nil),            // 10: engined.v1.Hold
+	(UndoState)(0),          // 11: engined.v1.UndoState
+	(EntryOutcome)(0),       // 12: engined.v1.EntryOutcome
+	(*Tally)(nil),           // 13: engined.v1.Tally
+	(*Payload)(nil),         // 14: engined.v1.Payload
+	(*RetryPolicy)(nil),     // 15: engined.v1.RetryPolicy
+	(*Timeouts)(nil),        // 16: engined.v1.Timeouts
+	(*Undo)(nil),            // 17: engined.v1.Undo
+	(*Failure)(nil),         // 18: engined.v1.Failure
 }
 var file_engined_v1_state_proto_depIdxs = []int32{
-	9,  // 0: engined.v1.RunState.hold:type_name -> engined.v1.Hold
-	10, // 1: engined.v1.RunState.undo_state:type_name -> engined.v1.UndoState
-	11, // 2: engined.v1.Road.outcome:type_name -> engined.v1.EntryOutcome
-	12, // 3: engined.v1.Road.forward:type_name -> engined.v1.Tally
-	13, // 4: engined.v1.Road.result:type_name -> engined.v1.Payload
-	6,  // 5: engined.v1.Pending.activity:type_name -> engined.v1.PendingActivity
-	4,  // 6: engined.v1.Pending.timer:type_name -> engined.v1.PendingTimer
-	5,  // 7: engined.v1.Pending.grace:type_name -> engined.v1.PendingGrace
-	13, // 8: engined.v1.PendingActivity.input:type_name -> engined.v1.Payload
-	14, // 9: engined.v1.PendingActivity.retry:type_name -> engined.v1.RetryPolicy
-	15, // 10: engined.v1.PendingActivity.timeouts:type_name -> engined.v1.Timeouts
-	16, // 11: engined.v1.PendingActivity.undo:type_name -> engined.v1.Undo
-	8,  // 12: engined.v1.PendingActivity.header:type_name -> engined.v1.PendingActivity.HeaderEntry
-	0,  // 13: engined.v1.PendingActivity.phase:type_name -> engined.v1.Phase
-	12, // 14: engined.v1.PendingActivity.tally:type_name -> engined.v1.Tally
-	17, // 15: engined.v1.PendingActivity.last_failure:type_name -> engined.v1.Failure
-	2,  // 16: engined.v1.PendingActivity.roads:type_name -> engined.v1.Road
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	10, // 0: engined.v1.RunState.hold:type_name -> engined.v1.Hold
+	11, // 1: engined.v1.RunState.undo_state:type_name -> engined.v1.UndoState
+	2,  // 2: engined.v1.RunState.compensations:type_name -> engined.v1.Compensation
+	12, // 3: engined.v1.Road.outcome:type_name -> engined.v1.EntryOutcome
+	13, // 4: engined.v1.Road.forward:type_name -> engined.v1.Tally
+	14, // 5: engined.v1.Road.result:type_name -> engined.v1.Payload
+	7,  // 6: engined.v1.Pending.activity:type_name -> engined.v1.PendingActivity
+	5,  // 7: engined.v1.Pending.timer:type_name -> engined.v1.PendingTimer
+	6,  // 8: engined.v1.Pending.grace:type_name -> engined.v1.PendingGrace
+	14, // 9: engined.v1.PendingActivity.input:type_name -> engined.v1.Payload
+	15, // 10: engined.v1.PendingActivity.retry:type_name -> engined.v1.RetryPolicy
+	16, // 11: engined.v1.PendingActivity.timeouts:type_name -> engined.v1.Timeouts
+	17, // 12: engined.v1.PendingActivity.undo:type_name -> engined.v1.Undo
+	9,  // 13: engined.v1.PendingActivity.header:type_name -> engined.v1.PendingActivity.HeaderEntry
+	0,  // 14: engined.v1.PendingActivity.phase:type_name -> engined.v1.Phase
+	13, // 15: engined.v1.PendingActivity.tally:type_name -> engined.v1.Tally
+	18, // 16: engined.v1.PendingActivity.last_failure:type_name -> engined.v1.Failure
+	3,  // 17: engined.v1.PendingActivity.roads:type_name -> engined.v1.Road
+	12, // 18: engined.v1.PendingActivity.undo_told:type_name -> engined.v1.EntryOutcome
+	19, // [19:19] is the sub-list for method output_type
+	19, // [19:19] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_engined_v1_state_proto_init() }
@@ -1045,7 +1134,7 @@ func file_engined_v1_state_proto_init() {
 		return
 	}
 	file_engined_v1_common_proto_init()
-	file_engined_v1_state_proto_msgTypes[2].OneofWrappers = []any{
+	file_engined_v1_state_proto_msgTypes[3].OneofWrappers = []any{
 		(*Pending_Activity)(nil),
 		(*Pending_Timer)(nil),
 		(*Pending_Grace)(nil),
@@ -1056,7 +1145,7 @@ func file_engined_v1_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_engined_v1_state_proto_rawDesc), len(file_engined_v1_state_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   8,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

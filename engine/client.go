@@ -1,0 +1,191 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/engined/engined/engine/machine"
+	"github.com/engined/engined/engine/store"
+	"github.com/engined/engined/history"
+	"github.com/engined/engined/internal/apierr"
+	pb "github.com/engined/engined/proto/enginepb"
+)
+
+// The methods below are the client's calls, as proto/engined/v1/service.proto
+// lists them. Errors are *apierr.Error, or the context's.
+
+// newID makes an id at the engine's time.
+func (e *Engine) newID() string { return e.cfg.NewID(uint64(e.clock.Now() / int64(time.Millisecond))) }
+
+// Start begins a run, or answers with the one that is there.
+func (e *Engine) Start(ctx context.Context, req *pb.StartRequest) (*pb.StartResponse, error) {
+	const op = "start"
+	req = proto.CloneOf(req)
+	if req.RequestId == "" {
+		req.RequestId = e.newID()
+	}
+	if req.WorkflowId == "" {
+		// Derived, so that a repeat of the request meets its own run.
+		req.WorkflowId = req.RequestId
+	}
+	if err := checkStart(req); err != nil {
+		return nil, apierr.Wrap(apierr.InvalidArgument, op, err)
+	}
+	if err := e.mayWrite(op); err != nil {
+		return nil, err
+	}
+	id := machine.ID{Namespace: req.Namespace, WorkflowID: req.WorkflowId}
+	v, err := e.ask(ctx, op, id, func(to *call) machine.Input {
+		return &machine.Start{Req: req, RunID: e.newID(), Seed: e.random(), To: to}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if res, ok := v.(*pb.StartResponse); ok {
+		return res, nil
+	}
+	res, err := e.resultOf(ctx, op, v)
+	if err != nil {
+		return nil, err
+	}
+	return &pb.StartResponse{WorkflowId: req.WorkflowId, RunId: res.RunId, Started: true, Result: res}, nil
+}
+
+func checkStart(req *pb.StartRequest) error {
+	for _, err := range []error{
+		history.CheckName("namespace", req.Namespace), history.CheckID("workflow id", req.WorkflowId),
+		history.CheckID("request id", req.RequestId), history.CheckName("workflow type", req.Type),
+		history.CheckName("task queue", req.Queue), history.CheckText("identity", req.Identity),
+		history.CheckPayload("the input", req.Input),
+	} {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Await answers when the run is settled.
+func (e *Engine) Await(ctx context.Context, req *pb.AwaitRequest) (*pb.AwaitResponse, error) {
+	const op = "await"
+	id, err := checkRef(op, req.Run)
+	if err != nil {
+		return nil, err
+	}
+	v, err := e.ask(ctx, op, id, func(to *call) machine.Input { return &machine.Await{Ref: req.Run, To: to} })
+	if err != nil {
+		return nil, err
+	}
+	res, err := e.resultOf(ctx, op, v)
+	if err != nil {
+		return nil, err
+	}
+	return &pb.AwaitResponse{Result: res}, nil
+}
+
+// resultOf turns the answer of an Await into a result. That of a run which
+// closed before it came into memory stands in its history.
+func (e *Engine) resultOf(ctx context.Context, op string, v any) (*pb.Result, error) {
+	s, ok := v.(*machine.Settled)
+	if !ok {
+		return v.(*pb.Result), nil
+	}
+	at := s.State.ClosingEvent
+	events, err := e.readEvents(ctx, s.Row.Run, at-1, at)
+	if err != nil {
+		return nil, apierr.Wrap(apierr.Internal, op, err)
+	}
+	return machine.ResultOf(&s.Row, s.State, events[0]), nil
+}
+
+// Cancel asks a run to end by itself.
+func (e *Engine) Cancel(ctx context.Context, req *pb.CancelRequest) (*pb.CancelResponse, error) {
+	const op = "cancel"
+	req = proto.CloneOf(req)
+	id, err := checkRef(op, req.Run)
+	if err != nil {
+		return nil, err
+	}
+	if req.RequestId == "" {
+		req.RequestId = e.newID()
+	}
+	for _, err := range []error{
+		history.CheckID("request id", req.RequestId), history.CheckText("reason", req.Reason), history.CheckText("identity", req.Identity),
+	} {
+		if err != nil {
+			return nil, apierr.Wrap(apierr.InvalidArgument, op, err)
+		}
+	}
+	if err := e.mayWrite(op); err != nil {
+		return nil, err
+	}
+	v, err := e.ask(ctx, op, id, func(to *call) machine.Input { return &machine.Cancel{Req: req, To: to} })
+	if err != nil {
+		return nil, err
+	}
+	return v.(*pb.CancelResponse), nil
+}
+
+// Describe tells the state of a run and what it waits for.
+func (e *Engine) Describe(ctx context.Context, req *pb.DescribeRequest) (*pb.DescribeResponse, error) {
+	const op = "describe"
+	id, err := checkRef(op, req.Run)
+	if err != nil {
+		return nil, err
+	}
+	v, err := e.ask(ctx, op, id, func(to *call) machine.Input { return &machine.Describe{Ref: req.Run, To: to} })
+	if err != nil {
+		return nil, err
+	}
+	return v.(*pb.DescribeResponse), nil
+}
+
+// History returns a page of a run's durable history.
+func (e *Engine) History(ctx context.Context, req *pb.HistoryRequest) (*pb.HistoryResponse, error) {
+	const op = "history"
+	id, err := checkRef(op, req.Run)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.serving(op); err != nil {
+		return nil, err
+	}
+	found, err := e.store.Load(ctx, []store.Key{{Namespace: id.Namespace, WorkflowID: id.WorkflowID, RunID: req.Run.RunId}})
+	if err != nil {
+		return nil, apierr.Wrap(apierr.Internal, op, err)
+	}
+	row := found[0].Run
+	if row == nil {
+		return nil, apierr.New(apierr.NotFound, op, "no run has the workflow id "+id.WorkflowID+" in namespace "+id.Namespace, "list the runs to see which there are")
+	}
+	limit := int64(req.Limit)
+	if limit <= 0 || limit > 1000 {
+		limit = 1000
+	}
+	end := row.NextEvent - 1
+	upto := min(req.After+limit, end)
+	res := &pb.HistoryResponse{}
+	if req.After < upto {
+		if res.Events, err = e.readEvents(ctx, row.Run, max(req.After, 0), upto); err != nil {
+			return nil, apierr.Wrap(apierr.Internal, op, err)
+		}
+	}
+	if upto < end {
+		res.Next = upto
+	}
+	return res, nil
+}
+
+func checkRef(op string, ref *pb.RunRef) (machine.ID, error) {
+	id := machine.ID{Namespace: ref.GetNamespace(), WorkflowID: ref.GetWorkflowId()}
+	for _, err := range []error{
+		history.CheckName("namespace", id.Namespace), history.CheckID("workflow id", id.WorkflowID), history.CheckText("run id", ref.GetRunId()),
+	} {
+		if err != nil {
+			return id, apierr.Wrap(apierr.InvalidArgument, op, err)
+		}
+	}
+	return id, nil
+}

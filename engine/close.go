@@ -1,0 +1,44 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/engined/engined/internal/apierr"
+)
+
+func (e *Engine) close(ctx context.Context) error {
+	e.mu.Lock()
+	e.closing = true
+	failed := e.err
+	e.mu.Unlock()
+	for _, w := range e.workers.all() {
+		w.end(apierr.New(apierr.Closed, "work", "the engine is closed", ""))
+	}
+	// Out of time, or failed: whoever still runs is stopped where it is. What
+	// was not committed was not answered either.
+	halt := func(cause error) {
+		e.stepping.Stop(cause)
+		e.io.Stop(cause)
+	}
+	if failed != nil {
+		halt(failed)
+	}
+	release := context.AfterFunc(ctx, func() { halt(context.Cause(ctx)) })
+	defer release()
+	// The shards first, then the committer with the last writes, then the
+	// reads; the store last.
+	for _, s := range e.shards {
+		s.box.close()
+	}
+	err := e.stepping.Wait()
+	close(e.committer.stop)
+	e.loader.box.close()
+	err = errors.Join(err, e.io.Wait())
+	close(e.over)
+	if cerr := e.store.Close(); cerr != nil {
+		err = errors.Join(err, fmt.Errorf("close the store: %w", cerr))
+	}
+	return err
+}

@@ -1,0 +1,113 @@
+package engine
+
+import (
+	"sync"
+
+	"github.com/engined/engined/engine/machine"
+	"github.com/engined/engined/engine/match"
+	"github.com/engined/engined/engine/store"
+	pb "github.com/engined/engined/proto/enginepb"
+)
+
+// desk lets all shards share one match.Matcher. Its lock is a leaf: nothing is
+// stepped and nothing blocks under it, and what it offers to those who wait is
+// posted to their shards.
+type desk struct {
+	mu sync.Mutex
+	m  *match.Matcher
+	e  *Engine
+}
+
+func newDesk(e *Engine) *desk { return &desk{m: match.New(), e: e} }
+
+func needOf(n machine.Need, excluded []string) match.Need {
+	return match.Need{Namespace: n.Namespace, Queue: n.Queue, Type: n.Type, Prefer: n.Prefer, Excluded: excluded}
+}
+
+func keyOf(d machine.DeliveryKey) match.DeliveryKey {
+	return match.DeliveryKey{Run: int64(d.Run), Op: d.Op, Role: int32(d.Role), Delivery: d.Delivery}
+}
+
+// Assign implements machine.Desk, as do the methods below.
+func (d *desk) Assign(run store.RunNo, n machine.Need, excluded []string) (string, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.m.Assign(match.RunKey(run), needOf(n, excluded))
+}
+
+func (d *desk) Unassign(run store.RunNo) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.offer(d.m.Unassign(match.RunKey(run)))
+}
+
+func (d *desk) Slot(k machine.DeliveryKey, n machine.Need) (string, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.m.Slot(keyOf(k), needOf(n, nil))
+}
+
+func (d *desk) Hold(k machine.DeliveryKey, worker string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.m.Hold(keyOf(k), worker)
+}
+
+func (d *desk) Free(k machine.DeliveryKey) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.offer(d.m.Free(keyOf(k)))
+}
+
+func (d *desk) Pushed(worker string, bytes int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.m.Pushed(worker, bytes)
+}
+
+func (d *desk) Folded(worker string, bytes int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.offer(d.m.Folded(worker, bytes))
+}
+
+func (d *desk) connect(w match.Worker) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.offer(d.m.Connect(w))
+}
+
+func (d *desk) disconnect(worker string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.m.Disconnect(worker)
+}
+
+func (d *desk) drain(worker string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.m.Drain(worker)
+}
+
+// reset forgets what the runs of a shard have here.
+func (d *desk) reset(id store.ShardID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.offer(d.m.Reset(func(run int64) bool { return store.RunNo(run).Shard() == id }))
+}
+
+// offer posts to the shards of those who waited.
+func (d *desk) offer(offers []match.Offer) {
+	for _, o := range offers {
+		if !o.Slot {
+			run := store.RunNo(o.Run)
+			d.e.shards[run.Shard()].post(&machine.RunOffered{Run: run, Worker: o.Worker})
+			continue
+		}
+		k := machine.DeliveryKey{
+			Run: store.RunNo(o.Delivery.Run), Op: o.Delivery.Op,
+			Role: pb.Role(o.Delivery.Role), Delivery: o.Delivery.Delivery,
+		}
+		d.e.shards[k.Run.Shard()].post(&machine.SlotOffered{Delivery: k, Worker: o.Worker})
+	}
+}

@@ -1,0 +1,118 @@
+package machine
+
+import (
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/engined/engined/engine/store"
+	pb "github.com/engined/engined/proto/enginepb"
+)
+
+func (s *Shard) await(in *Await) {
+	if r := s.find(in.Ref); r != nil {
+		s.awaitRun(r, in.To)
+		return
+	}
+	s.load(refKey(in.Ref, ""), in)
+}
+
+func (s *Shard) awaitLoaded(in *Await, r *Run) {
+	if r == nil {
+		s.fail(in.To, notFound("await", in.Ref))
+		return
+	}
+	s.awaitRun(r, in.To)
+}
+
+// find returns the run that ref names if it is in memory.
+func (s *Shard) find(ref *pb.RunRef) *Run {
+	r := s.ids[ID{ref.Namespace, ref.WorkflowId}]
+	if r == nil || ref.RunId != "" && r.Row.RunID != ref.RunId {
+		return nil
+	}
+	return s.touch(r.Row.Run)
+}
+
+// awaitRun answers when the outcome stands: at once for a run that is settled,
+// or whose compensation has failed and waits for people.
+func (s *Shard) awaitRun(r *Run, to Caller) {
+	if !r.final() {
+		r.waiters = append(r.waiters, to)
+		return
+	}
+	if r.closing != nil {
+		s.after(r, Reply{To: to, Value: r.result()})
+		return
+	}
+	s.after(r, Reply{To: to, Value: &Settled{Row: r.Row, State: r.State}})
+}
+
+// final says that the outcome will not change without somebody's doing.
+func (r *Run) final() bool {
+	return !r.Row.Open || r.State.UndoState == pb.UndoState_UNDO_STATE_FAILED
+}
+
+func (r *Run) result() *pb.Result {
+	return ResultOf(&r.Row, r.State, r.closing)
+}
+
+// ResultOf tells what a run came to, from its closing event.
+func ResultOf(row *store.RunRow, state *pb.RunState, closing *pb.Event) *pb.Result {
+	res := &pb.Result{RunId: row.RunID, Status: pb.Status(row.Status), UndoState: state.UndoState}
+	switch b := closing.Body.(type) {
+	case *pb.Event_WorkflowCompleted:
+		res.Result = b.WorkflowCompleted.Result
+	case *pb.Event_WorkflowFailed:
+		res.Failure = b.WorkflowFailed.Failure
+	case *pb.Event_WorkflowCancelled:
+		res.Failure = b.WorkflowCancelled.Failure
+		if res.Failure == nil {
+			res.Failure = &pb.Failure{Outcome: pb.Outcome_OUTCOME_CANCELLED, Message: b.WorkflowCancelled.Reason}
+		}
+	case *pb.Event_WorkflowTerminated:
+		res.Failure = &pb.Failure{Message: b.WorkflowTerminated.Reason}
+	case *pb.Event_WorkflowTimedOut:
+		res.Failure = &pb.Failure{Outcome: pb.Outcome_OUTCOME_TIMED_OUT, Limit: b.WorkflowTimedOut.Limit}
+	}
+	return res
+}
+
+// tellWaiters answers those who await the run.
+func (s *Shard) tellWaiters(r *Run) {
+	for _, to := range r.waiters {
+		s.reply(r, to, r.result())
+	}
+	r.waiters = nil
+}
+
+func (s *Shard) abandon(in *Abandon) {
+	if r := s.ids[in.ID]; r != nil {
+		r.waiters = slices.DeleteFunc(r.waiters, func(c Caller) bool { return c == in.To })
+	}
+}
+
+func dedupState(r *Run, event int64) []byte {
+	// The message has two scalars and a string: it cannot fail to encode.
+	data, _ := proto.Marshal(&pb.DedupState{RunId: r.Row.RunID, Event: event})
+	return data
+}
+
+// Abandon hands over every caller that the shard still owes an answer, when it
+// is thrown away.
+func (s *Shard) Abandon(tell func(Caller)) {
+	for _, r := range s.inOrder() {
+		for _, to := range r.waiters {
+			tell(to)
+		}
+		r.waiters = nil
+	}
+	for _, l := range s.loads.byKey {
+		for _, in := range l.waiting {
+			if to := callerOf(in); to != nil {
+				tell(to)
+			}
+		}
+		l.waiting = nil
+	}
+}

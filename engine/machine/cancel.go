@@ -1,0 +1,64 @@
+package machine
+
+import (
+	"github.com/engined/engined/engine/store"
+	"github.com/engined/engined/internal/apierr"
+	pb "github.com/engined/engined/proto/enginepb"
+)
+
+// graceOp is the op of the entry that ends a cancelled run whose code does not.
+const graceOp = "!grace"
+
+// DedupLife is how long a request id is remembered, in ns: 7 days.
+const DedupLife = int64(7 * 24 * 3600 * 1e9)
+
+func (s *Shard) cancel(in *Cancel) {
+	s.load(refKey(in.Req.Run, in.Req.RequestId), in)
+}
+
+// refKey names the rows that tell of a run and, if it has one, of a request.
+func refKey(ref *pb.RunRef, request string) store.Key {
+	return store.Key{Namespace: ref.Namespace, WorkflowID: ref.WorkflowId, RunID: ref.RunId, Request: request}
+}
+
+func (s *Shard) cancelLoaded(in *Cancel, r *Run, dedup *store.DedupRow) {
+	if r == nil {
+		s.fail(in.To, notFound("cancel", in.Req.Run))
+		return
+	}
+	if dedup != nil || r.decided() || r.State.CancelEvent != 0 {
+		s.reply(r, in.To, &pb.CancelResponse{Already: true})
+		return
+	}
+	e := s.record(r, &pb.Event{Body: &pb.Event_CancelRequested{CancelRequested: &pb.CancelRequested{
+		Reason: in.Req.Reason, RequestId: in.Req.RequestId, Identity: in.Req.Identity,
+	}}})
+	r.State.CancelEvent = e.Id
+	c := s.change(r)
+	c.Dedup = append(c.Dedup, store.DedupRow{
+		Namespace: r.Row.Namespace, WorkflowID: r.Row.WorkflowID, Request: in.Req.RequestId,
+		Run: r.Row.Run, Expires: s.now + DedupLife, Data: dedupState(r, e.Id),
+	})
+	g := &Entry{Op: graceOp, P: &pb.Pending{Body: &pb.Pending_Grace{Grace: &pb.PendingGrace{
+		Due: s.now + r.State.CancelGrace,
+	}}}}
+	r.Entries[g.Op] = g
+	s.put(r, g)
+	s.reply(r, in.To, &pb.CancelResponse{})
+}
+
+func notFound(op string, ref *pb.RunRef) error {
+	what := "no run has the workflow id " + ref.WorkflowId
+	if ref.RunId != "" {
+		what = "the workflow id " + ref.WorkflowId + " has no run " + ref.RunId
+	}
+	return apierr.New(apierr.NotFound, op, what+" in namespace "+ref.Namespace, "list the runs to see which there are")
+}
+
+// graceOver closes a cancelled run whose code has not ended in time.
+func (s *Shard) graceOver(r *Run, e *Entry) {
+	s.drop(r, e)
+	s.closeRun(r, s.note(r, &pb.Event{Body: &pb.Event_WorkflowCancelled{WorkflowCancelled: &pb.WorkflowCancelled{
+		Reason: "the code did not end within its grace",
+	}}}))
+}

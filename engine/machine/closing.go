@@ -1,0 +1,88 @@
+package machine
+
+import (
+	"github.com/engined/engined/history"
+	pb "github.com/engined/engined/proto/enginepb"
+)
+
+// closeRun takes the event that decides the outcome. Between this moment and
+// the one when its compensation has settled the run is compensating: it holds
+// its workflow id and folds no code.
+func (s *Shard) closeRun(r *Run, e *pb.Event) {
+	r.Row.Status = int32(history.ClosingStatus(e))
+	r.State.ClosingEvent = e.Id
+	r.State.Hold = nil
+	s.unassign(r)
+	done := pb.Status(r.Row.Status) == pb.Status_STATUS_COMPLETED
+	var undo []string
+	for _, x := range r.entries() {
+		a := x.activity()
+		switch {
+		case a == nil:
+			s.drop(r, x)
+		case waitsForward(a):
+			// It never runs again; what it leaves behind is told by its tally.
+			s.cancelActivity(r, x, "the run has closed")
+			if undoable(r.Entries[x.Op]) {
+				undo = append(undo, x.Op)
+			}
+		case a.Undo == nil:
+			s.stopForGood(r, x)
+		case a.Phase == pb.Phase_PHASE_ARMED && done && a.Roads[0].Outcome == pb.EntryOutcome_ENTRY_OUTCOME_DONE:
+			// Success keeps what was done.
+			s.drop(r, x)
+		default:
+			undo = append(undo, x.Op)
+		}
+	}
+	s.beginCompensation(r, undo, "")
+	s.settle(r)
+}
+
+// waitsForward says that the forward side waits for its next attempt.
+func waitsForward(a *pb.PendingActivity) bool {
+	return a.Undo != nil && (a.Phase == pb.Phase_PHASE_WAITING || a.Phase == pb.Phase_PHASE_BACKOFF)
+}
+
+// stopForGood ends an activity that nobody waits for any more.
+func (s *Shard) stopForGood(r *Run, e *Entry) {
+	a := e.activity()
+	if started(a) {
+		s.after(r, CancelTask{Worker: a.Worker, Cancel: &pb.CancelTask{
+			Delivery: delivery(r, e), Cause: "the run has closed",
+		}})
+	} else {
+		s.cfg.Desk.Free(nextDelivery(r, e))
+	}
+	s.drop(r, e)
+}
+
+// settle closes a decided run whose compensation is over, and tells those who
+// await it. One with an undo that failed for good stays open until people
+// decide; those who await it are told now.
+func (s *Shard) settle(r *Run) {
+	if !r.decided() || !r.Row.Open || r.compensation("") != nil {
+		return
+	}
+	failed := 0
+	for _, e := range r.entries() {
+		if e.activity().GetPhase() == pb.Phase_PHASE_UNDO_FAILED {
+			failed++
+		}
+	}
+	switch {
+	case failed > 0:
+		r.State.UndoState = pb.UndoState_UNDO_STATE_FAILED
+	default:
+		if r.State.UndoState == pb.UndoState_UNDO_STATE_COMPENSATING {
+			r.State.UndoState = pb.UndoState_UNDO_STATE_COMPENSATED
+		}
+		for _, e := range r.entries() {
+			s.drop(r, e)
+		}
+		r.Row.Open = false
+		r.Row.Closed = max(s.now, r.State.LastTime)
+	}
+	s.change(r).Touched = true
+	s.tellWaiters(r)
+}

@@ -1,0 +1,173 @@
+package machine
+
+import (
+	"slices"
+
+	"github.com/engined/engined/engine/store"
+	pb "github.com/engined/engined/proto/enginepb"
+)
+
+// Output is what a step asks of its driver.
+type Output struct {
+	// Changes are in the order in which they must reach the database.
+	Changes []*Change
+	Sends   []Send
+	Loads   []Load
+	Wakes   []Wake
+	// Acks and Replies rest on nothing of the shard's that is not durable.
+	Acks    []Ack
+	Replies []Reply
+}
+
+func (o *Output) reset() {
+	clear(o.Changes)
+	clear(o.Sends)
+	clear(o.Loads)
+	clear(o.Replies)
+	o.Acks = o.Acks[:0]
+	o.Changes, o.Sends, o.Loads = o.Changes[:0], o.Sends[:0], o.Loads[:0]
+	o.Wakes, o.Replies = o.Wakes[:0], o.Replies[:0]
+}
+
+// Change is what a step makes of one run's rows.
+type Change struct {
+	Run    *Run
+	Insert bool
+	// Touched: the run's row is to be written. Without it the change only
+	// carries effects, or a new position that a write under way may take along.
+	Touched bool
+	Events  []*pb.Event
+	// Put and Del are entries; each is in one of them at most.
+	Put   []*Entry
+	Del   []*Entry
+	Dedup []store.DedupRow
+	// After is released when the change, and all before it of the run, is durable.
+	After []Effect
+	// Acks are worker messages that are dealt with when this is durable. They
+	// do not hurry the write.
+	Acks []Ack
+}
+
+// Effect waits for durability.
+type Effect interface{ effect() }
+
+// Dispatch sends a task.
+type Dispatch struct {
+	Worker string
+	Task   *pb.Task
+}
+
+// CancelTask tells a worker to cancel an activity.
+type CancelTask struct {
+	Worker string
+	Cancel *pb.CancelTask
+}
+
+// Reply answers a caller: with Value, or with Err.
+type Reply struct {
+	To    Caller
+	Value any
+	Err   error
+}
+
+// ReadHistory asks for the run's events 1..Upto, answered by HistoryRead.
+type ReadHistory struct {
+	Run   store.RunNo
+	Stamp Stamp
+	Upto  int64
+}
+
+func (Dispatch) effect()    {}
+func (CancelTask) effect()  {}
+func (Reply) effect()       {}
+func (ReadHistory) effect() {}
+
+// Ack says that a worker's message is dealt with.
+type Ack struct {
+	Worker string
+	Seq    int64
+}
+
+// Send goes to a worker at once; one field is set.
+type Send struct {
+	Worker string
+	Assign *pb.Assign
+	Input  *pb.Input
+	Drop   *pb.Drop
+	Task   *pb.Task // a delivery that is durable already
+}
+
+// Load asks for rows, answered by RowsRead.
+type Load struct {
+	Key    store.Key
+	ticket int64
+}
+
+// Wake asks for a Woken at or after At (engine time in ns).
+type Wake struct {
+	At  int64
+	Run store.RunNo
+	Op  string
+	// Stored: the row tells of it too, so that it may be forgotten until it is
+	// due soon.
+	Stored bool
+}
+
+// Settled answers an Await of a run that was closed before: its result stands
+// in event Event.
+type Settled struct {
+	Row   store.RunRow
+	State *pb.RunState
+}
+
+// change returns the run's change in this step.
+func (s *Shard) change(r *Run) *Change {
+	for _, c := range s.out.Changes {
+		if c.Run == r {
+			return c
+		}
+	}
+	c := &Change{Run: r}
+	s.out.Changes = append(s.out.Changes, c)
+	return c
+}
+
+func (s *Shard) after(r *Run, e Effect) {
+	c := s.change(r)
+	c.After = append(c.After, e)
+}
+
+// put marks the entry to be written, and asks for its next wake-up.
+func (s *Shard) put(r *Run, e *Entry) {
+	c := s.change(r)
+	c.Touched = true
+	if !slices.Contains(c.Put, e) {
+		c.Put = append(c.Put, e)
+	}
+	if at := e.nextWake(); at > 0 {
+		s.out.Wakes = append(s.out.Wakes, Wake{At: at, Run: r.Row.Run, Op: e.Op, Stored: at == e.Wake()})
+	}
+}
+
+// drop removes the entry. The driver knows whether its row was ever written.
+func (s *Shard) drop(r *Run, e *Entry) {
+	delete(r.Entries, e.Op)
+	c := s.change(r)
+	c.Touched = true
+	c.Put = slices.DeleteFunc(c.Put, func(p *Entry) bool { return p == e })
+	c.Del = append(c.Del, e)
+}
+
+func (s *Shard) reply(r *Run, to Caller, v any) {
+	if to != nil {
+		s.after(r, Reply{To: to, Value: v})
+	}
+}
+
+func (s *Shard) fail(to Caller, err error) {
+	if to != nil {
+		s.out.Replies = append(s.out.Replies, Reply{To: to, Err: err})
+	}
+}
+
+func (s *Shard) send(m Send) { s.out.Sends = append(s.out.Sends, m) }

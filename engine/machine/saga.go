@@ -1,0 +1,211 @@
+package machine
+
+import (
+	"cmp"
+	"slices"
+
+	pb "github.com/engined/engined/proto/enginepb"
+)
+
+// Compensation. An entry is undone before every entry that was settled before
+// it was scheduled; entries that ran side by side are undone side by side: the
+// forward order, turned around, and no stricter.
+
+// beginCompensation takes the entries named under compensation, for the
+// saga.Compensate of op `by`, or ("") because the run closes.
+func (s *Shard) beginCompensation(r *Run, ops []string, by string) {
+	var taken []*Entry
+	for _, op := range ops {
+		if e := r.Entries[op]; undoable(e) && (by == "" || !e.activity().Compensating) {
+			taken = append(taken, e)
+		}
+	}
+	slices.SortFunc(taken, func(a, b *Entry) int { return cmp.Compare(b.scheduled(), a.scheduled()) })
+	if by == "" {
+		if len(taken) == 0 {
+			return
+		}
+		r.State.UndoState = pb.UndoState_UNDO_STATE_COMPENSATING
+		s.note(r, &pb.Event{Body: &pb.Event_CompensationStarted{CompensationStarted: &pb.CompensationStarted{Ops: opsOf(taken)}}})
+	}
+	r.State.Compensations = append(r.State.Compensations, &pb.Compensation{Op: by})
+	for _, e := range taken {
+		a := e.activity()
+		a.Compensating, a.UndoFor = true, by
+	}
+	for _, e := range taken {
+		s.takeUp(r, e)
+	}
+	s.compensate(r)
+}
+
+func opsOf(entries []*Entry) []string {
+	ops := make([]string, len(entries))
+	for i, e := range entries {
+		ops[i] = e.Op
+	}
+	return ops
+}
+
+func undoable(e *Entry) bool { return e != nil && e.activity().GetUndo() != nil }
+
+// takeUp begins with one entry. No undo overtakes its forward step: one that
+// runs is asked to stop and waited for, one that does not run never starts.
+func (s *Shard) takeUp(r *Run, e *Entry) {
+	a := e.activity()
+	switch {
+	case undoing(a) || a.Cancelled:
+		s.put(r, e)
+	case a.Phase == pb.Phase_PHASE_ARMED:
+		s.queueUndo(r, e)
+	default:
+		s.cancelActivity(r, e, "compensation has begun")
+	}
+}
+
+// queueUndo lets an entry whose forward side is settled wait for its turn.
+func (s *Shard) queueUndo(r *Run, e *Entry) {
+	a := e.activity()
+	a.Phase = pb.Phase_PHASE_UNDO_QUEUED
+	a.Attempt, a.Delivery, a.Tally, a.LastFailure = 1, 0, &pb.Tally{}, nil
+	s.put(r, e)
+}
+
+// compensate starts every undo whose turn has come, and ends the compensations
+// that are over.
+func (s *Shard) compensate(r *Run) {
+	if len(r.State.Compensations) == 0 {
+		return
+	}
+	// An entry may start when every unfinished one that was scheduled after its
+	// forward side had settled is finished, so the newest of them decides.
+	newest := int64(0)
+	var queued []*Entry
+	for _, e := range r.entries() {
+		a := e.activity()
+		if a == nil || !a.Compensating || finished(a) {
+			continue
+		}
+		newest = max(newest, a.ScheduledEvent)
+		if a.Phase == pb.Phase_PHASE_UNDO_QUEUED {
+			queued = append(queued, e)
+		}
+	}
+	for _, e := range queued {
+		a := e.activity()
+		if a.SettledEvent < newest {
+			continue
+		}
+		a.UndoSince = s.now
+		a.UndoTold = a.Roads[0].Outcome
+		s.dispatch(r, e)
+	}
+	s.endCompensations(r)
+}
+
+func finished(a *pb.PendingActivity) bool {
+	return a.Phase == pb.Phase_PHASE_UNDO_FAILED || a.Phase == pb.Phase_PHASE_UNDONE
+}
+
+// compensating says whether the compensation that was asked for by op `by` is
+// under way.
+func (s *Shard) compensating(r *Run, by string) bool {
+	for _, e := range r.Entries {
+		if a := e.activity(); a != nil && a.Compensating && a.UndoFor == by && !finished(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// undone takes the success of an undo. One that ran on an unknown outcome stays
+// until the compensation is over, for an answer of the forward step that comes
+// late; if it came while the undo ran, the undo runs once more.
+func (s *Shard) undone(r *Run, e *Entry, result *pb.Payload) {
+	a := e.activity()
+	s.record(r, &pb.Event{Body: &pb.Event_UndoCompleted{UndoCompleted: &pb.UndoCompleted{
+		Op: e.Op, Outcome: a.UndoTold, Road: a.Roads[0].Queue, Result: result, Tally: a.Tally,
+	}}})
+	if a.UndoTold != a.Roads[0].Outcome {
+		s.queueUndo(r, e)
+	} else {
+		a.Phase = pb.Phase_PHASE_UNDONE
+		s.put(r, e)
+		if c := r.compensation(a.UndoFor); c != nil {
+			c.Undone++
+		}
+	}
+	s.compensate(r)
+}
+
+func (s *Shard) undoFailed(r *Run, e *Entry) {
+	a := e.activity()
+	s.cfg.Desk.Free(nextDelivery(r, e))
+	s.record(r, &pb.Event{Body: &pb.Event_UndoFailed{UndoFailed: &pb.UndoFailed{
+		Op: e.Op, Outcome: a.UndoTold, Road: a.Roads[0].Queue, Failure: a.LastFailure, Tally: a.Tally,
+	}}})
+	a.Phase = pb.Phase_PHASE_UNDO_FAILED
+	s.put(r, e)
+	if c := r.compensation(a.UndoFor); c != nil {
+		c.Failed = append(c.Failed, e.Op)
+	}
+	s.compensate(r)
+}
+
+func (r *Run) compensation(by string) *pb.Compensation {
+	for _, c := range r.State.Compensations {
+		if c.Op == by {
+			return c
+		}
+	}
+	return nil
+}
+
+// endCompensations records the end of each compensation that is over. What
+// could not be undone stays as an entry, for people.
+func (s *Shard) endCompensations(r *Run) {
+	for _, c := range slices.Clone(r.State.Compensations) {
+		if s.compensating(r, c.Op) {
+			continue
+		}
+		r.State.Compensations = slices.DeleteFunc(r.State.Compensations, func(x *pb.Compensation) bool { return x == c })
+		for _, e := range r.entries() {
+			switch a := e.activity(); {
+			case a == nil || !a.Compensating || a.UndoFor != c.Op:
+			case a.Phase == pb.Phase_PHASE_UNDONE:
+				s.drop(r, e)
+			default:
+				a.Compensating = false
+				s.put(r, e)
+			}
+		}
+		s.record(r, &pb.Event{Body: &pb.Event_CompensationEnded{CompensationEnded: &pb.CompensationEnded{
+			Op: c.Op, Undone: c.Undone, Failed: c.Failed,
+		}}})
+		if c.Op == "" {
+			s.settle(r)
+		}
+	}
+}
+
+// sagaCommit drops what is armed: nothing named is undone any more. A step that
+// still runs goes on without its undo.
+func (s *Shard) sagaCommit(r *Run, ops []string) {
+	for _, op := range ops {
+		e := r.Entries[op]
+		if !undoable(e) || e.activity().Compensating {
+			continue
+		}
+		if a := e.activity(); a.Phase == pb.Phase_PHASE_ARMED {
+			s.drop(r, e)
+		} else {
+			a.Undo = nil
+			s.put(r, e)
+		}
+	}
+}
+
+// sagaCompensate undoes the entries named while the code goes on.
+func (s *Shard) sagaCompensate(r *Run, d *pb.SagaCompensate) {
+	s.beginCompensation(r, d.Ops, d.Op)
+}

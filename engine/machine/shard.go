@@ -1,0 +1,156 @@
+package machine
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/engined/engined/engine/store"
+	pb "github.com/engined/engined/proto/enginepb"
+)
+
+// Config is what a shard is made of.
+type Config struct {
+	Lease store.Lease
+	// Incarnation is drawn at random for each load of the shard.
+	Incarnation uint64
+	// Seed feeds the jitter of retries.
+	Seed uint64
+	Desk Desk
+	// Grace is how long a worker that is gone may take to come back before
+	// its activities count as lost.
+	Grace int64
+}
+
+// Shard is the state of one shard. It is not safe for concurrent use.
+type Shard struct {
+	cfg     Config
+	rand    *rand.Rand
+	nextRun int64
+	runs    map[store.RunNo]*Run
+	// ids holds, for each workflow id of which a run is in memory, the newest.
+	ids   map[ID]*Run
+	loads loads
+	now   int64
+	tick  int64
+	out   Output
+}
+
+// NewShard returns a shard with nothing in memory; runs are read as inputs ask
+// for them.
+func NewShard(cfg Config) *Shard {
+	return &Shard{
+		cfg:     cfg,
+		rand:    rand.New(rand.NewPCG(cfg.Seed, cfg.Incarnation)),
+		nextRun: cfg.Lease.NextRun,
+		runs:    map[store.RunNo]*Run{},
+		ids:     map[ID]*Run{},
+		loads:   newLoads(),
+	}
+}
+
+// Incarnation returns the number of this load of the shard.
+func (s *Shard) Incarnation() uint64 { return s.cfg.Incarnation }
+
+// Lease returns the lease that the shard writes under.
+func (s *Shard) Lease() store.Lease { return s.cfg.Lease }
+
+// Step takes one input at engine time now. The output is valid until the next
+// Step.
+func (s *Shard) Step(now int64, in Input) *Output {
+	s.now = now
+	s.tick++
+	s.out.reset()
+	switch in := in.(type) {
+	case *Start:
+		s.start(in)
+	case *Decided:
+		s.decidedBy(in)
+	case *Done:
+		s.done(in)
+	case *Woken:
+		s.woken(in)
+	case *Await:
+		s.await(in)
+	case *Abandon:
+		s.abandon(in)
+	case *Cancel:
+		s.cancel(in)
+	case *Describe:
+		s.describe(in)
+	case *Fault:
+		s.fault(in)
+	case *RunOffered:
+		s.runOffered(in)
+	case *SlotOffered:
+		s.slotOffered(in)
+	case *WorkerGone:
+		s.workerGone(in)
+	case *WorkerBack:
+		s.workerBack(in)
+	case *RowsRead:
+		s.rowsRead(in)
+	case *HistoryRead:
+		s.historyRead(in)
+	case *Refused:
+		s.refused(in)
+	default:
+		panic(fmt.Sprintf("machine: input %T has no rule", in))
+	}
+	return &s.out
+}
+
+// touch returns the run in memory and marks it as used, or nil.
+func (s *Shard) touch(no store.RunNo) *Run {
+	r := s.runs[no]
+	if r != nil {
+		r.used = s.tick
+	}
+	return r
+}
+
+// Need describes what a run or an activity wants of a worker.
+type Need struct {
+	Namespace string
+	Queue     string
+	Type      string
+	// Prefer names the worker that should get it if it can.
+	Prefer string
+}
+
+// Desk knows the workers. Its calls never block and are answered at once; what
+// it cannot give now it offers later, by RunOffered and SlotOffered.
+type Desk interface {
+	// Assign finds a worker for a run's code, not of a build in excluded; or
+	// lets the run wait for one.
+	Assign(run store.RunNo, n Need, excluded []string) (worker string, ok bool)
+	// Unassign ends the assignment or the wait.
+	Unassign(run store.RunNo)
+	// Slot takes a slot for a delivery, or lets it wait for one.
+	Slot(d DeliveryKey, n Need) (worker string, ok bool)
+	// Hold takes a slot for a delivery that the worker has already; false if
+	// the worker is not here.
+	Hold(d DeliveryKey, worker string) bool
+	// Free ends a delivery's slot or wait.
+	Free(d DeliveryKey)
+	// Pushed and Folded count the bytes of inputs that a worker has not
+	// answered yet.
+	Pushed(worker string, bytes int64)
+	Folded(worker string, bytes int64)
+}
+
+// Pending state that a Refused or evicted run leaves at the desk.
+func (s *Shard) leaveDesk(r *Run) {
+	s.unassign(r)
+	for _, e := range r.entries() {
+		a := e.activity()
+		if a == nil {
+			continue
+		}
+		switch a.Phase {
+		case pb.Phase_PHASE_WAITING, pb.Phase_PHASE_UNDO_WAITING:
+			s.cfg.Desk.Free(nextDelivery(r, e))
+		case pb.Phase_PHASE_STARTED, pb.Phase_PHASE_UNDO_STARTED:
+			s.cfg.Desk.Free(thisDelivery(r, e))
+		}
+	}
+}

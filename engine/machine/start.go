@@ -1,0 +1,134 @@
+package machine
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/engined/engined/engine/store"
+	"github.com/engined/engined/history"
+	"github.com/engined/engined/internal/apierr"
+	pb "github.com/engined/engined/proto/enginepb"
+)
+
+// DefaultCancelGrace is how long the code of a cancelled run may clean up
+// before the engine closes the run.
+const DefaultCancelGrace = int64(time.Minute)
+
+// start begins a run, or answers with the one that is there. Conflicts are
+// decided here, from rows in memory; the database's unique index is only the
+// last defence.
+func (s *Shard) start(in *Start) {
+	id := ID{in.Req.Namespace, in.Req.WorkflowId}
+	if r := s.ids[id]; r != nil && r.Row.Request == in.Req.RequestId {
+		s.touch(r.Row.Run)
+		s.answerStart(r, in, true)
+		return
+	}
+	// An older run may have been started by this very request, and the newest
+	// may not be in memory: ask the rows.
+	s.load(store.Key{Namespace: id.Namespace, WorkflowID: id.WorkflowID, Request: in.Req.RequestId}, in)
+}
+
+// startLoaded goes on when the rows of the id are known. r is the newest run of
+// the id, or nil.
+func (s *Shard) startLoaded(in *Start, r *Run, byRequest *store.RunRow, dedup *store.DedupRow) {
+	switch {
+	case r != nil && r.Row.Request == in.Req.RequestId:
+		s.answerStart(r, in, true)
+	case byRequest != nil:
+		s.answerOldStart(in, byRequest)
+	case dedup != nil:
+		s.fail(in.To, apierr.New(apierr.AlreadyExists, "start "+in.Req.WorkflowId,
+			"the request id was used by another request on this workflow id", "use a request id only once"))
+	case r == nil:
+		s.begin(in)
+	case r.Row.Open && in.Req.Conflict == pb.ConflictPolicy_CONFLICT_POLICY_USE_EXISTING:
+		s.answerStart(r, in, false)
+	case r.Row.Open:
+		s.after(r, Reply{To: in.To, Err: conflictError(in, r)})
+	default:
+		s.startAgain(in, r)
+	}
+}
+
+func conflictError(in *Start, r *Run) error {
+	what := "has a run that is open"
+	if r.State.UndoState == pb.UndoState_UNDO_STATE_COMPENSATING {
+		what = "has a run that is being compensated"
+	}
+	err := apierr.New(apierr.AlreadyExists, "start "+in.Req.WorkflowId,
+		fmt.Sprintf("the workflow id %s (run %s)", what, r.Row.RunID),
+		"wait for it, cancel it, or ask to use the existing run")
+	err.RunID = r.Row.RunID
+	return err
+}
+
+// startAgain begins another run of an id whose newest run is closed.
+func (s *Shard) startAgain(in *Start, r *Run) {
+	done := pb.Status(r.Row.Status) == pb.Status_STATUS_COMPLETED
+	if p := in.Req.Reuse; p == pb.ReusePolicy_REUSE_POLICY_REJECT ||
+		p == pb.ReusePolicy_REUSE_POLICY_ALLOW_IF_FAILED && done {
+		err := apierr.New(apierr.AlreadyExists, "start "+in.Req.WorkflowId,
+			fmt.Sprintf("the workflow id was used by run %s, which has closed", r.Row.RunID),
+			"choose another id, or a reuse policy that allows it")
+		err.RunID = r.Row.RunID
+		s.after(r, Reply{To: in.To, Err: err})
+		return
+	}
+	// The old run's close must reach the database first: an empty effect makes
+	// its write urgent and so keeps the order.
+	s.after(r, Reply{})
+	s.begin(in)
+}
+
+// answerStart tells the caller of the run that answers the request.
+func (s *Shard) answerStart(r *Run, in *Start, started bool) {
+	if !in.Req.Await {
+		s.reply(r, in.To, &pb.StartResponse{WorkflowId: r.Row.WorkflowID, RunId: r.Row.RunID, Started: started})
+		return
+	}
+	s.awaitRun(r, in.To)
+}
+
+func (s *Shard) answerOldStart(in *Start, row *store.RunRow) {
+	if !in.Req.Await {
+		s.out.Replies = append(s.out.Replies, Reply{To: in.To,
+			Value: &pb.StartResponse{WorkflowId: row.WorkflowID, RunId: row.RunID, Started: true}})
+		return
+	}
+	s.await(&Await{Ref: &pb.RunRef{Namespace: row.Namespace, WorkflowId: row.WorkflowID, RunId: row.RunID}, To: in.To})
+}
+
+// begin makes the run.
+func (s *Shard) begin(in *Start) {
+	req := in.Req
+	no := store.MakeRunNo(s.cfg.Lease.Shard, s.nextRun)
+	s.nextRun++
+	r := &Run{
+		Row: store.RunRow{
+			Run: no, Namespace: req.Namespace, WorkflowID: req.WorkflowId, RunID: in.RunID,
+			Type: req.Type, Status: int32(pb.Status_STATUS_RUNNING), Open: true,
+			NextEvent: 1, Started: s.now, Request: req.RequestId,
+		},
+		State: &pb.RunState{
+			Queue: req.Queue, ChainId: in.RunID, StartIdentity: req.Identity,
+			CancelGrace: req.CancelGrace,
+		},
+		Entries: map[string]*Entry{},
+	}
+	if r.State.CancelGrace == 0 {
+		r.State.CancelGrace = DefaultCancelGrace
+	}
+	s.runs[no] = r
+	s.ids[r.id()] = r
+	r.used = s.tick
+	s.change(r).Insert = true
+	r.fresh = &pb.Event{Body: &pb.Event_WorkflowStarted{WorkflowStarted: &pb.WorkflowStarted{
+		Namespace: req.Namespace, WorkflowId: r.Row.WorkflowID, RunId: in.RunID, ChainId: in.RunID,
+		Type: req.Type, Queue: req.Queue, Input: req.Input, RequestId: req.RequestId,
+		Identity: req.Identity, Semantics: history.Semantics, Seed: in.Seed,
+		CancelGrace: r.State.CancelGrace, Header: req.Header,
+	}}}
+	s.record(r, r.fresh)
+	s.answerStart(r, in, true)
+}

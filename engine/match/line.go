@@ -1,0 +1,66 @@
+package match
+
+// line is a first-in, first-out queue from which a claim may also leave in the
+// middle: it leaves a gap there, which is skipped later, so that leaving costs
+// nothing by the length of the line.
+type line[K comparable] struct {
+	claims []*claim[K]
+	at     map[*claim[K]]int // index in claims, plus dropped
+	// dropped counts the elements cut off the front so far.
+	dropped int
+}
+
+func lineOf[K comparable](m map[pool]*line[K], p pool) *line[K] {
+	l := m[p]
+	if l == nil {
+		l = &line[K]{at: map[*claim[K]]int{}}
+		m[p] = l
+	}
+	return l
+}
+
+func (l *line[K]) empty() bool { return len(l.at) == 0 }
+
+func (l *line[K]) push(c *claim[K]) {
+	l.at[c] = len(l.claims) + l.dropped
+	l.claims = append(l.claims, c)
+}
+
+func (l *line[K]) pop() *claim[K] {
+	l.trim()
+	c := l.claims[0]
+	l.remove(c)
+	return c
+}
+
+func (l *line[K]) remove(c *claim[K]) {
+	i, ok := l.at[c]
+	if !ok {
+		return
+	}
+	delete(l.at, c)
+	l.claims[i-l.dropped] = nil
+	l.trim()
+}
+
+// trim cuts gaps off the front.
+func (l *line[K]) trim() {
+	n := 0
+	for n < len(l.claims) && l.claims[n] == nil {
+		n++
+	}
+	l.claims = l.claims[n:]
+	l.dropped += n
+	if len(l.claims) == 0 {
+		l.claims, l.dropped = nil, 0
+	}
+}
+
+// each offers the claims in their order to take, and removes those it took.
+func (l *line[K]) each(take func(*claim[K]) bool) {
+	for _, c := range append([]*claim[K](nil), l.claims...) {
+		if c != nil && take(c) {
+			l.remove(c)
+		}
+	}
+}

@@ -1,0 +1,286 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/engined/engined/engine/machine"
+	"github.com/engined/engined/engine/store"
+)
+
+// shard drives one machine.Shard: it takes inputs from its mailbox, steps the
+// machine, and keeps the open writes for the committer.
+type shard struct {
+	e   *Engine
+	id  store.ShardID
+	box *mailbox[item]
+
+	// Owned by the shard's goroutine.
+	m       *machine.Shard
+	timers  timers
+	horizon int64  // wake-ups up to here are in timers, or being read
+	held    []item // what came while the shard was being loaded again
+
+	// mu is held for a turn of steps, and by the committer while it takes
+	// writes; never while anything blocks.
+	mu     sync.Mutex
+	leased store.Lease // the committer's
+	broken bool        // fenced off; until the load that follows, nothing is stepped
+	open   map[store.RunNo]*write
+	last   map[store.RunNo]*write // the newest write taken of each run
+	urgent []*write
+	lazy   []*write
+	stale  []*write // changed in this turn, still to be encoded
+}
+
+// item is what a shard's mailbox holds: an input, or one of the shard's own
+// controls.
+type item struct {
+	in machine.Input
+	// of, when set, is the machine that asked for this answer; one that is
+	// not there any more gets none.
+	of *machine.Shard
+	// lease begins a new load.
+	lease *store.Lease
+	// wakes is a page of due rows.
+	wakes []store.Wake
+}
+
+// turn bounds the steps that are made before the committer may take writes.
+const turn = 128
+
+func newShard(e *Engine, id store.ShardID) *shard {
+	return &shard{
+		e: e, id: id, box: newMailbox[item](), broken: true,
+		open: map[store.RunNo]*write{}, last: map[store.RunNo]*write{},
+	}
+}
+
+// run is the loop: take inputs, step, hand the writes over, wait.
+func (s *shard) run(ctx context.Context) error {
+	for {
+		items := s.box.take()
+		for len(items) > 0 {
+			n := min(len(items), turn)
+			s.turn(items[:n])
+			items = items[n:]
+		}
+		s.fire()
+		s.tidy()
+		if s.box.drained() {
+			return nil
+		}
+		if err := s.wait(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// wait sleeps until something comes or is due.
+func (s *shard) wait(ctx context.Context) error {
+	at := s.timers.next()
+	if at == 0 {
+		at = s.horizon - int64(scanAhead)
+	}
+	c, stop := s.e.clock.Timer(time.Duration(max(at-s.e.clock.Now(), 0)))
+	defer stop()
+	select {
+	case <-s.box.ready:
+	case <-c:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// turn makes a bounded number of steps and encodes what they changed.
+func (s *shard) turn(items []item) {
+	s.mu.Lock()
+	defer s.e.committer.wake()
+	defer s.mu.Unlock()
+	for _, it := range items {
+		switch {
+		case it.lease != nil:
+			s.begin(*it.lease)
+		case s.broken:
+			s.held = append(s.held, it)
+		case it.of != nil && it.of != s.m:
+			// An answer to a machine that is gone.
+		case it.wakes != nil:
+			s.scanned(it.wakes)
+		default:
+			s.step(it.in)
+		}
+	}
+	s.seal()
+}
+
+func (s *shard) step(in machine.Input) {
+	s.apply(s.m.Step(s.e.clock.Now(), in))
+}
+
+// apply carries out what a step asks for.
+func (s *shard) apply(out *machine.Output) {
+	for _, c := range out.Changes {
+		s.merge(c)
+	}
+	for i := range out.Sends {
+		s.e.workers.send(&out.Sends[i])
+	}
+	for _, l := range out.Loads {
+		s.e.loader.rows(s, s.m, l)
+	}
+	for _, w := range out.Wakes {
+		if !w.Stored || w.At <= s.horizon {
+			s.timers.add(w)
+		}
+	}
+	for _, a := range out.Acks {
+		s.e.workers.ack(a)
+	}
+	for _, r := range out.Replies {
+		answer(r)
+	}
+}
+
+// merge puts a change into the run's open write.
+func (s *shard) merge(c *machine.Change) {
+	no := c.Run.Row.Run
+	w := s.open[no]
+	if w == nil {
+		if !c.Touched && len(c.After) == 0 && len(c.Acks) == 0 {
+			return // a position: some later write takes it along
+		}
+		w = &write{shard: s, of: s.m, run: c.Run, born: s.e.clock.Now()}
+		s.open[no] = w
+		s.lazy = append(s.lazy, w)
+	}
+	w.add(c)
+	if w.touched && !w.stale {
+		w.stale = true
+		s.stale = append(s.stale, w)
+	}
+	if len(w.after) > 0 && !w.urgent {
+		w.urgent = true
+		s.urgent = append(s.urgent, w)
+	}
+}
+
+// seal encodes the writes that this turn changed.
+func (s *shard) seal() {
+	for len(s.stale) > 0 {
+		w := s.stale[0]
+		s.stale = s.stale[1:]
+		w.stale = false
+		if w.dropped {
+			continue
+		}
+		if err := w.encode(); err != nil {
+			// Rows that cannot be encoded are no state that may go on.
+			s.discard(w, err)
+			s.step(&machine.Refused{Run: w.run.Row.Run, Reason: err.Error()})
+		}
+	}
+}
+
+// fire steps what is due, and looks further ahead in time.
+func (s *shard) fire() {
+	now := s.e.clock.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.broken {
+		return
+	}
+	fired := false
+	for w, ok := s.timers.due(now); ok; w, ok = s.timers.due(now) {
+		s.step(&machine.Woken{Run: w.Run, Op: w.Op})
+		fired = true
+	}
+	if fired {
+		s.seal()
+		s.e.committer.wake()
+	}
+	if now >= s.horizon-int64(scanAhead) {
+		s.scan(now)
+	}
+}
+
+// begin starts over under a new lease: nothing in memory, a new incarnation,
+// and every effect derived again from the rows.
+func (s *shard) begin(l store.Lease) {
+	s.m = machine.NewShard(machine.Config{
+		Lease: l, Incarnation: s.e.random(), Seed: s.e.random(),
+		Desk: s.e.desk, Grace: int64(s.e.cfg.ReclaimGrace),
+	})
+	s.broken = false
+	s.timers = nil
+	s.e.desk.reset(s.id)
+	s.horizon = 0
+	s.scan(s.e.clock.Now())
+	held := s.held
+	s.held = nil
+	for _, it := range held {
+		if it.of == nil {
+			s.step(it.in)
+		}
+	}
+}
+
+// scanWindow is how far ahead wake-ups are kept in memory, scanAhead how long
+// before its end the next window is read.
+const (
+	scanWindow = time.Hour
+	scanAhead  = 15 * time.Minute
+	scanPage   = 1000
+)
+
+// scan reads the wake-ups of the next window. The horizon moves first, so that
+// what is written while the scan reads is put in by the step; found twice is one.
+func (s *shard) scan(now int64) {
+	from := s.horizon
+	s.horizon = now + int64(scanWindow)
+	after := store.Wake{At: from, Run: maxRun}
+	if from == 0 {
+		after = store.Wake{} // with the rows that are always in memory
+	}
+	s.e.loader.due(s, s.m, after, s.horizon)
+}
+
+const maxRun = store.RunNo(1<<63 - 1)
+
+// scanned takes a page of due rows: work in hand now, the rest at its time.
+func (s *shard) scanned(wakes []store.Wake) {
+	for _, w := range wakes {
+		if w.At == 0 {
+			s.step(&machine.Woken{Run: w.Run, Op: w.Op})
+			continue
+		}
+		s.timers.add(machine.Wake{At: w.At, Run: w.Run, Op: w.Op})
+	}
+}
+
+// discard gives up a write: whoever waits is told, nothing else is done.
+func (s *shard) discard(w *write, err error) {
+	for _, e := range w.after {
+		if r, ok := e.(machine.Reply); ok {
+			answer(machine.Reply{To: r.To, Err: err})
+		}
+	}
+	if s.open[w.run.Row.Run] == w {
+		delete(s.open, w.run.Row.Run)
+	}
+	w.dropped = true
+}
+
+// post hands inputs to the shard; it never blocks.
+func (s *shard) post(in machine.Input) { s.box.post(item{in: in}) }
+
+func (s *shard) String() string { return fmt.Sprintf("shard %d", s.id) }
+
+// lease returns the right under which the shard writes. The committer alone
+// sets and reads it.
+func (s *shard) lease() store.Lease { return s.leased }
+
+func (s *shard) setLease(l store.Lease) { s.leased = l }

@@ -1,0 +1,273 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+
+	"github.com/engined/engined/engine/machine"
+	"github.com/engined/engined/engine/match"
+	"github.com/engined/engined/engine/store"
+	"github.com/engined/engined/history"
+	"github.com/engined/engined/internal/apierr"
+	pb "github.com/engined/engined/proto/enginepb"
+)
+
+// Protocol is the version of the worker stream.
+const Protocol = 1
+
+// workers are the streams that are open, by the worker's id.
+type workers struct {
+	e  *Engine
+	mu sync.Mutex
+	by map[string]*WorkerStream
+}
+
+// WorkerStream is the engine's end of one worker's stream. A transport calls
+// Receive with what the worker sends and sends what Next returns; in one
+// process the worker's end calls them itself.
+type WorkerStream struct {
+	e     *Engine
+	hello *pb.Hello
+	since int64
+
+	mu    sync.Mutex
+	next  *pb.WorkerDown // what is ready to go down
+	empty bool
+	ready chan struct{}
+	err   error // why the stream has ended
+	acks  acks
+}
+
+// Connect opens a worker's stream with its hello. A stream of the same worker
+// that is still open is ended: the worker knows best that it is broken.
+func (e *Engine) Connect(hello *pb.Hello) (*WorkerStream, error) {
+	if err := checkHello(hello); err != nil {
+		return nil, err
+	}
+	if err := e.serving("connect"); err != nil {
+		return nil, err
+	}
+	w := &WorkerStream{e: e, hello: hello, since: e.clock.Now(), ready: make(chan struct{}, 1), acks: newAcks()}
+	w.reset()
+	w.next.Welcome = &pb.Welcome{Protocol: Protocol, Engine: e.id}
+	w.touch()
+	if old := e.workers.replace(w); old != nil {
+		old.end(apierr.New(apierr.FailedPrecondition, "work", "the worker has opened another stream", ""))
+		e.lose(hello.Worker)
+	}
+	e.desk.connect(match.Worker{
+		ID: hello.Worker, Namespace: hello.Namespace, Queue: hello.Queue, Build: hello.Build,
+		WorkflowTypes: hello.WorkflowTypes, ActivityTypes: hello.ActivityTypes, Slots: int(hello.Slots),
+	})
+	received := map[machine.DeliveryKey]bool{}
+	for _, d := range hello.Received {
+		received[machine.KeyOf(d)] = true
+	}
+	for _, s := range e.shards {
+		s.post(&machine.WorkerBack{Worker: hello.Worker, Received: received})
+	}
+	return w, nil
+}
+
+func checkHello(h *pb.Hello) error {
+	bad := func(msg, hint string) error { return apierr.New(apierr.InvalidArgument, "connect", msg, hint) }
+	switch {
+	case h == nil:
+		return bad("the first message of a stream must be a hello", "")
+	case h.Protocol != Protocol:
+		return bad(fmt.Sprintf("the worker speaks protocol %d, this engine speaks %d", h.Protocol, Protocol), "use the same release on both sides")
+	case h.Worker == "":
+		return bad("the hello names no worker", "")
+	case h.Slots < 0:
+		return bad(fmt.Sprintf("%d slots", h.Slots), "give 0 or more")
+	}
+	for _, n := range []struct{ what, name string }{{"namespace", h.Namespace}, {"task queue", h.Queue}} {
+		if err := history.CheckName(n.what, n.name); err != nil {
+			return apierr.Wrap(apierr.InvalidArgument, "connect", err)
+		}
+	}
+	return nil
+}
+
+// replace puts the stream in the place of an older one of the same worker.
+func (ws *workers) replace(w *WorkerStream) *WorkerStream {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	old := ws.by[w.hello.Worker]
+	ws.by[w.hello.Worker] = w
+	return old
+}
+
+func (ws *workers) get(id string) *WorkerStream {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	return ws.by[id]
+}
+
+func (ws *workers) all() []*WorkerStream {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	var all []*WorkerStream
+	for _, w := range ws.by {
+		all = append(all, w)
+	}
+	return all
+}
+
+// lose tells the shards that a worker is gone.
+func (e *Engine) lose(worker string) {
+	e.desk.disconnect(worker)
+	for _, s := range e.shards {
+		s.post(&machine.WorkerGone{Worker: worker})
+	}
+}
+
+// Close ends the stream: broken, or given up by the worker. Its runs go to
+// others at once.
+func (w *WorkerStream) Close() {
+	w.e.workers.mu.Lock()
+	mine := w.e.workers.by[w.hello.Worker] == w
+	if mine {
+		delete(w.e.workers.by, w.hello.Worker)
+	}
+	w.e.workers.mu.Unlock()
+	w.end(apierr.New(apierr.Closed, "work", "the stream is closed", ""))
+	if mine {
+		w.e.lose(w.hello.Worker)
+	}
+}
+
+func (w *WorkerStream) end(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err == nil {
+		w.err = err
+		w.wake()
+	}
+}
+
+// Receive takes a message from the worker. It never blocks.
+func (w *WorkerStream) Receive(up *pb.WorkerUp) error {
+	w.mu.Lock()
+	if err := w.err; err != nil {
+		w.mu.Unlock()
+		return err
+	}
+	if w.acks.expect(up.Seq, len(up.Decided)+len(up.Done)+len(up.Faults)) {
+		w.touch()
+	}
+	w.mu.Unlock()
+	if up.Draining {
+		w.e.desk.drain(w.hello.Worker)
+	}
+	o := machine.Origin{Worker: w.hello.Worker, Build: w.hello.Build, Seq: up.Seq}
+	for _, d := range up.Decided {
+		w.pass(o, d.Run, &machine.Decided{Origin: o, Decided: d})
+	}
+	for _, d := range up.Done {
+		w.pass(o, d.Delivery.GetRun(), &machine.Done{Origin: o, Done: d})
+	}
+	for _, f := range up.Faults {
+		w.pass(o, f.Run, &machine.Fault{Origin: o, Fault: f})
+	}
+	return nil
+}
+
+// pass posts to the run's shard; an item that names no shard is dealt with by
+// being ignored.
+func (w *WorkerStream) pass(o machine.Origin, run int64, in machine.Input) {
+	if id := store.RunNo(run).Shard(); run >= 0 && int(id) < len(w.e.shards) {
+		w.e.shards[id].post(in)
+		return
+	}
+	w.e.workers.ack(machine.Ack{Worker: o.Worker, Seq: o.Seq})
+}
+
+// Next returns the next message for the worker: all that is ready, after one
+// yield. It blocks until there is something, the stream ends, or ctx does.
+func (w *WorkerStream) Next(ctx context.Context) (*pb.WorkerDown, error) {
+	for {
+		select {
+		case <-w.ready:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		runtime.Gosched()
+		w.mu.Lock()
+		if w.err != nil {
+			w.wake()
+			err := w.err
+			w.mu.Unlock()
+			return nil, err
+		}
+		if !w.empty {
+			down := w.next
+			down.Durable = w.acks.durable
+			w.reset()
+			w.mu.Unlock()
+			return down, nil
+		}
+		w.mu.Unlock()
+	}
+}
+
+func (w *WorkerStream) reset() { w.next, w.empty = &pb.WorkerDown{}, true }
+
+// touch says that there is something to send; mu is held.
+func (w *WorkerStream) touch() {
+	w.empty = false
+	w.wake()
+}
+
+func (w *WorkerStream) wake() {
+	select {
+	case w.ready <- struct{}{}:
+	default:
+	}
+}
+
+// put adds to the next message down.
+func (ws *workers) put(worker string, add func(*pb.WorkerDown)) {
+	w := ws.get(worker)
+	if w == nil {
+		return // gone: what it had is reassigned or in its grace
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	add(w.next)
+	w.touch()
+}
+
+func (ws *workers) send(m *machine.Send) {
+	ws.put(m.Worker, func(d *pb.WorkerDown) {
+		switch {
+		case m.Assign != nil:
+			d.Assign = append(d.Assign, m.Assign)
+		case m.Input != nil:
+			d.Inputs = append(d.Inputs, m.Input)
+		case m.Drop != nil:
+			d.Drops = append(d.Drops, m.Drop)
+		case m.Task != nil:
+			d.Tasks = append(d.Tasks, m.Task)
+		}
+	})
+}
+
+// ack counts an item of a worker's message as dealt with.
+func (ws *workers) ack(a machine.Ack) {
+	w := ws.get(a.Worker)
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.acks.done(a.Seq) {
+		w.touch()
+	}
+}
+
+func (ws *workers) cancel(c machine.CancelTask) {
+	ws.put(c.Worker, func(d *pb.WorkerDown) { d.Cancels = append(d.Cancels, c.Cancel) })
+}
