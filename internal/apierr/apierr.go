@@ -57,7 +57,7 @@ type Error struct {
 	Hint string
 	// RunID is the run in the way, for AlreadyExists.
 	RunID string
-	// Err is the cause, if it helps the caller. It is not part of the message.
+	// Err is the cause, if it helps the caller. Message tells of it already.
 	Err error
 }
 
