@@ -86,10 +86,17 @@ func (g *Group) Context() context.Context { return g.ctx }
 // time, also by a goroutine of the group; after the group's end work still
 // runs, with a context that is done.
 func (g *Group) Go(name string, work func(ctx context.Context) error) {
+	g.Run(name, work, func(err error) error { return err })
+}
+
+// Run is Go for work whose end is handled where it was started, such as user
+// code: end is called, exactly once and on the same goroutine, with what became
+// of work, and what it returns in its place is all that the group gets to know.
+func (g *Group) Run(name string, work func(ctx context.Context) error, end func(error) error) {
 	g.mu.Lock()
 	g.running++
 	g.mu.Unlock()
-	go Do(name, func() error { return work(g.ctx) }, g.ended)
+	go Do(name, func() error { return work(g.ctx) }, func(err error) { g.ended(end(err)) })
 }
 
 func (g *Group) ended(err error) {
@@ -111,9 +118,25 @@ func (g *Group) Stop(cause error) { g.cancel(cause) }
 // Wait returns when no goroutine of the group runs, with the first error that
 // one of them returned. The group's context is done then.
 func (g *Group) Wait() error {
+	// A background context never ends, so what is left is the group's error.
+	return g.WaitFor(context.WithoutCancel(g.ctx))
+}
+
+// WaitFor is Wait until ctx ends. It returns ctx's cause if goroutines of the
+// group still run then; the group goes on.
+func (g *Group) WaitFor(ctx context.Context) error {
+	wake := context.AfterFunc(ctx, func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.idle.Broadcast()
+	})
+	defer wake()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for g.running > 0 {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		g.idle.Wait()
 	}
 	g.cancel(nil)

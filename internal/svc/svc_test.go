@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/engined/engined/internal/svc"
 )
@@ -116,6 +117,36 @@ func TestStopEndsByItsCauseAndParentCancelToo(t *testing.T) {
 		}
 		cancel()
 		if err := b.Wait(); err != nil {
+			t.Errorf("Wait: %v", err)
+		}
+	})
+}
+
+func TestRunHandsTheEndToItsCaller(t *testing.T) {
+	g := svc.New(t.Context())
+	var ee *svc.ExitError
+	seen := false
+	g.Run("user code", func(context.Context) error { runtime.Goexit(); return nil }, func(err error) error {
+		seen = errors.As(err, &ee)
+		return nil
+	})
+	if err := g.Wait(); err != nil || !seen {
+		t.Errorf("Wait: %v, end saw the exit: %v", err, seen)
+	}
+}
+
+func TestWaitForEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := svc.New(t.Context())
+		release := make(chan struct{})
+		g.Go("stuck", func(context.Context) error { <-release; return errWork })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := g.WaitFor(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("WaitFor: %v", err)
+		}
+		close(release)
+		if err := g.Wait(); err != errWork {
 			t.Errorf("Wait: %v", err)
 		}
 	})
