@@ -1,0 +1,107 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/engined/engined/engine/store"
+	"github.com/engined/engined/engine/store/memstore"
+	"github.com/engined/engined/internal/clock"
+	pb "github.com/engined/engined/proto/enginepb"
+)
+
+// verdicts are the ways in which a commit ends badly and the engine goes on.
+var verdicts = map[string]func(b *store.Batch) memstore.Verdict{
+	"lease lost":          func(b *store.Batch) memstore.Verdict { return memstore.LeaseLost(b.Leases[0].Shard) },
+	"unavailable":         func(*store.Batch) memstore.Verdict { return memstore.Unavailable(errors.New("disk full")) },
+	"unknown, not landed": func(*store.Batch) memstore.Verdict { return memstore.UnknownNotLanded() },
+	"unknown, landed":     func(*store.Batch) memstore.Verdict { return memstore.UnknownLanded() },
+	"unknown, later":      func(*store.Batch) memstore.Verdict { return memstore.UnknownLandsLater() },
+}
+
+// A commit that ends in any way but refused costs nobody anything: every
+// acknowledged run completes, once, with its own result, and what the engine
+// says afterwards is what the database has.
+func TestEveryRunCompletesHoweverACommitEnds(t *testing.T) {
+	for name, verdict := range verdicts {
+		for nth := 1; nth <= 6; nth++ {
+			t.Run(fmt.Sprintf("%s at commit %d", name, nth), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { oneBadCommit(t, nth, verdict) })
+			})
+		}
+	}
+}
+
+func oneBadCommit(t *testing.T, nth int, verdict func(*store.Batch) memstore.Verdict) {
+	st := memstore.New(4)
+	n, fired := 0, false
+	st.Hook = func(b *store.Batch) memstore.Verdict {
+		if n++; n == nth {
+			fired = true
+			return verdict(b)
+		}
+		return memstore.Done()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	e, err := Open(ctx, Config{Store: st, Clock: clock.Runtime(), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	startRaw(t, ctx, e, "w1")
+	var wg sync.WaitGroup
+	for c := range 8 {
+		wg.Go(func() {
+			// Two after another, so that there are commits enough.
+			for i := range 2 {
+				id := fmt.Sprintf("run-%d-%d", c, i)
+				res, err := start(ctx, e, id)
+				if err != nil {
+					t.Errorf("%s: %v", id, err)
+					return
+				}
+				if got, want := string(res.Result.Result.GetData()), `"`+id+`"`; got != want {
+					t.Errorf("%s: result %s, want %s", id, got, want)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if !fired {
+		t.Fatalf("void: there were only %d commits", n)
+	}
+	memoryEqualsDatabase(t, ctx, e, st)
+	if err := e.Close(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// memoryEqualsDatabase compares what the engine says of each run with its row.
+func memoryEqualsDatabase(t *testing.T, ctx context.Context, e *Engine, st store.Store) {
+	rows, err := st.List(ctx, store.Query{Namespace: "default", Limit: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rows) != 16 {
+		t.Errorf("the database has %d runs, want 16", len(rows))
+	}
+	for _, row := range rows {
+		d, err := e.Describe(ctx, &pb.DescribeRequest{Run: &pb.RunRef{Namespace: "default", WorkflowId: row.WorkflowID}})
+		if err != nil {
+			t.Errorf("%s: %v", row.WorkflowID, err)
+			continue
+		}
+		if d.Info.RunId != row.RunID || d.Info.Events != row.NextEvent-1 || int32(d.Info.Status) != row.Status {
+			t.Errorf("%s: the engine says %v, the database has %+v", row.WorkflowID, d.Info, row)
+		}
+		if row.Open || row.Status != int32(pb.Status_STATUS_COMPLETED) || row.NextEvent != 5 {
+			t.Errorf("%s: row %+v, want a completed run of 4 events", row.WorkflowID, row)
+		}
+	}
+}
