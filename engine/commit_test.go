@@ -12,6 +12,7 @@ import (
 
 	"github.com/engined/engined/engine/store"
 	"github.com/engined/engined/engine/store/memstore"
+	"github.com/engined/engined/internal/apierr"
 	"github.com/engined/engined/internal/clock"
 	pb "github.com/engined/engined/proto/enginepb"
 )
@@ -104,4 +105,101 @@ func memoryEqualsDatabase(t *testing.T, ctx context.Context, e *Engine, st store
 			t.Errorf("%s: row %+v, want a completed run of 4 events", row.WorkflowID, row)
 		}
 	}
+}
+
+// A run that the database will not write is held with the reason; the others in
+// its batch are written.
+func TestARefusedRunIsHeldAndHarmsNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New(4)
+		var bad store.RunNo
+		st.Hook = func(b *store.Batch) memstore.Verdict {
+			for _, w := range b.Writes {
+				if w.Run.WorkflowID == "bad" && w.Run.NextEvent > 3 {
+					bad = w.Run.Run
+				}
+			}
+			return memstore.Refused(bad)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		e, err := Open(ctx, Config{Store: st, Clock: clock.Runtime(), Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		startRaw(t, ctx, e, "w1")
+		var wg sync.WaitGroup
+		for _, id := range []string{"a", "b", "bad", "c", "d"} {
+			wg.Go(func() {
+				res, err := start(ctx, e, id)
+				if id != "bad" {
+					if err != nil || string(res.Result.Result.GetData()) != `"`+id+`"` {
+						t.Errorf("%s: %v %v", id, res, err)
+					}
+					return
+				}
+				if !apierr.Is(err, apierr.Internal) {
+					t.Errorf("the caller of the refused run got %v, %v; want an internal error", res, err)
+				}
+			})
+		}
+		wg.Wait()
+		if bad == 0 {
+			t.Fatal("void: no write was refused")
+		}
+		st.Hook = nil
+		d, err := e.Describe(ctx, &pb.DescribeRequest{Run: &pb.RunRef{Namespace: "default", WorkflowId: "bad"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h := d.Info.Hold; h.GetKind() != pb.HoldKind_HOLD_KIND_QUARANTINED || h.Reason == "" {
+			t.Errorf("the refused run is held as %v, want quarantined with a reason", h)
+		}
+		if d.Info.Events != 2 {
+			t.Errorf("the refused run has %d events, want the 2 that were written", d.Info.Events)
+		}
+		if err := e.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// After a failed sync the engine answers nothing more and says so to its owner.
+func TestAFatalCommitStopsTheEngine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &fatalStore{Store: memstore.New(4)}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		e, err := Open(ctx, Config{Store: st, Clock: clock.Runtime(), Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = e.Start(ctx, &pb.StartRequest{Namespace: "default", WorkflowId: "x", Type: "W", Queue: "default"})
+		if !apierr.Is(err, apierr.Unavailable) {
+			t.Errorf("start answered %v, want unavailable", err)
+		}
+		select {
+		case <-e.Stopped():
+		case <-ctx.Done():
+			t.Fatal("the engine goes on after a failed sync")
+		}
+		var fatal *store.FatalError
+		if !errors.As(e.Err(), &fatal) {
+			t.Errorf("the engine stopped with %v", e.Err())
+		}
+		if st.commits != 1 {
+			t.Errorf("%d commits were tried, want 1: a failed sync is never retried", st.commits)
+		}
+		_ = e.Close(ctx)
+	})
+}
+
+type fatalStore struct {
+	store.Store
+	commits int
+}
+
+func (s *fatalStore) Commit(context.Context, *store.Batch) error {
+	s.commits++
+	return &store.FatalError{Err: errors.New("fsync: input/output error")}
 }

@@ -30,9 +30,11 @@ type Config struct {
 	// Logger is slog.Default().
 	Logger *slog.Logger
 	// ReclaimGrace is how long a worker whose stream broke may take to come
-	// back before its activities count as lost: 5 s. Negative is none, for an
-	// engine whose workers live in its own process.
+	// back before its activities count as lost: 5 s.
 	ReclaimGrace time.Duration
+	// Alone says that all workers live in the engine's process: when it starts,
+	// those of an earlier process are gone for good, and their activities lost.
+	Alone bool
 	// ResidentRuns bounds the runs in memory that could as well be read again:
 	// 20,000.
 	ResidentRuns int

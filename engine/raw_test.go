@@ -13,27 +13,38 @@ import (
 )
 
 // rawWorker folds by hand: decide tells what the code asks for at each input.
+// It connects again when its stream ends, and runs again what it is sent again.
 type rawWorker struct {
 	t      *testing.T
+	hello  *pb.Hello
 	s      *LocalStream
 	seq    int64
 	decide func(in *pb.Event) []*pb.Event
 	run    func(*pb.Task) *pb.Done
 }
 
+// send ignores that the stream has ended: Recv tells.
 func (w *rawWorker) send(up *pb.WorkerUp) {
 	w.seq++
 	up.Seq = w.seq
-	if err := w.s.Send(up); err != nil {
-		w.t.Errorf("send: %v", err)
+	_ = w.s.Send(up)
+}
+
+func (w *rawWorker) loop(ctx context.Context, e *Engine) {
+	for ctx.Err() == nil {
+		w.s, w.seq = e.Work(ctx), 0
+		w.send(&pb.WorkerUp{Hello: w.hello})
+		if err := w.serve(); apierr.Is(err, apierr.Closed) {
+			return
+		}
 	}
 }
 
-func (w *rawWorker) loop() {
+func (w *rawWorker) serve() error {
 	for {
 		d, err := w.s.Recv()
 		if err != nil {
-			return
+			return err
 		}
 		for _, a := range d.Assign {
 			for _, e := range a.History {
@@ -81,12 +92,11 @@ func succeed(task *pb.Task) *pb.Done {
 
 // startRaw connects a worker that runs echo.
 func startRaw(t *testing.T, ctx context.Context, e *Engine, id string) *rawWorker {
-	w := &rawWorker{t: t, s: e.Work(ctx), decide: echo, run: succeed}
-	w.send(&pb.WorkerUp{Hello: &pb.Hello{
+	w := &rawWorker{t: t, decide: echo, run: succeed, hello: &pb.Hello{
 		Protocol: 1, Namespace: "default", Queue: "default", Worker: id, Build: "a",
 		WorkflowTypes: []string{"W"}, ActivityTypes: []string{"Echo"}, Slots: 10,
-	}})
-	go w.loop()
+	}}
+	go w.loop(ctx, e)
 	return w
 }
 

@@ -212,7 +212,7 @@ func (s *shard) fire() {
 func (s *shard) begin(l store.Lease) {
 	s.m = machine.NewShard(machine.Config{
 		Lease: l, Incarnation: s.e.random(), Seed: s.e.random(),
-		Desk: s.e.desk, Grace: int64(s.e.cfg.ReclaimGrace),
+		Desk: s.e.desk, Grace: int64(s.e.cfg.ReclaimGrace), Orphans: s.e.cfg.Alone && s.m == nil,
 	})
 	s.broken = false
 	s.timers = nil
@@ -261,12 +261,17 @@ func (s *shard) scanned(wakes []store.Wake) {
 	}
 }
 
-// discard gives up a write: whoever waits is told, nothing else is done.
+// discard gives up a write: whoever waits is told. Workers whose messages are
+// given up with it are resynchronised by state: their streams end, and when they
+// are back they send again what was never acknowledged.
 func (s *shard) discard(w *write, err error) {
 	for _, e := range w.after {
 		if r, ok := e.(machine.Reply); ok {
 			answer(machine.Reply{To: r.To, Err: err})
 		}
+	}
+	for _, a := range w.acks {
+		s.e.workers.resync(a.Worker)
 	}
 	if s.open[w.run.Row.Run] == w {
 		delete(s.open, w.run.Row.Run)

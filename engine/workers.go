@@ -127,13 +127,17 @@ func (e *Engine) lose(worker string) {
 // Close ends the stream: broken, or given up by the worker. Its runs go to
 // others at once.
 func (w *WorkerStream) Close() {
+	w.close(apierr.New(apierr.Closed, "work", "the stream is closed", ""))
+}
+
+func (w *WorkerStream) close(why error) {
 	w.e.workers.mu.Lock()
 	mine := w.e.workers.by[w.hello.Worker] == w
 	if mine {
 		delete(w.e.workers.by, w.hello.Worker)
 	}
 	w.e.workers.mu.Unlock()
-	w.end(apierr.New(apierr.Closed, "work", "the stream is closed", ""))
+	w.end(why)
 	if mine {
 		w.e.lose(w.hello.Worker)
 	}
@@ -270,4 +274,12 @@ func (ws *workers) ack(a machine.Ack) {
 
 func (ws *workers) cancel(c machine.CancelTask) {
 	ws.put(c.Worker, func(d *pb.WorkerDown) { d.Cancels = append(d.Cancels, c.Cancel) })
+}
+
+// resync ends a worker's stream, so that it begins anew with what both sides
+// know for certain.
+func (ws *workers) resync(worker string) {
+	if w := ws.get(worker); w != nil {
+		w.close(apierr.New(apierr.Unavailable, "work", "the engine lost track of what the worker sent", "connect again"))
+	}
 }

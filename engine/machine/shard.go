@@ -19,6 +19,9 @@ type Config struct {
 	// Grace is how long a worker that is gone may take to come back before
 	// its activities count as lost.
 	Grace int64
+	// Orphans: the workers of deliveries that were started before this load
+	// cannot come back.
+	Orphans bool
 }
 
 // Shard is the state of one shard. It is not safe for concurrent use.

@@ -29,10 +29,6 @@ func (s *Shard) workerGone(in *WorkerGone) {
 
 // missing starts the grace of a delivery whose worker is not here.
 func (s *Shard) missing(r *Run, e *Entry) {
-	if s.cfg.Grace <= 0 {
-		s.lost(r, e)
-		return
-	}
 	e.lostAt = later(s.now, s.cfg.Grace)
 	s.out.Wakes = append(s.out.Wakes, Wake{At: e.nextWake(), Run: r.Row.Run, Op: e.Op})
 }
@@ -60,6 +56,10 @@ func (s *Shard) workerBack(in *WorkerBack) {
 func (s *Shard) reclaim(r *Run, e *Entry) {
 	a := e.activity()
 	if !s.cfg.Desk.Hold(thisDelivery(r, e), a.Worker) {
+		if s.cfg.Orphans && a.Incarnation != s.cfg.Incarnation {
+			s.lost(r, e)
+			return
+		}
 		s.missing(r, e)
 		return
 	}
