@@ -1,0 +1,231 @@
+package replay
+
+import (
+	"errors"
+	"math/rand/v2"
+	"runtime/debug"
+	"time"
+
+	pb "github.com/engined/engined/proto/enginepb"
+)
+
+// Context is where a call comes from: a coroutine, and the scope that can
+// cancel it. It is valid on that coroutine alone, while an input is folded.
+type Context struct {
+	co    *Coroutine
+	scope *Scope
+}
+
+var errOtherRun = errors.New("the future belongs to another run")
+
+// enter checks that the call may be made, and tells where it comes from. Code
+// that asks the engine for something, or waits, comes through here. A call from
+// a stray goroutine gets an error, since a panic there would end the process;
+// the run is held either way.
+func (c Context) enter() (*Coroutine, string, error) {
+	if c.co == nil {
+		panic(&Misuse{Why: "has a context that belongs to no workflow: use the one that the function was given", Stack: string(debug.Stack())})
+	}
+	source, from := callSite()
+	if c.co.run.current.Load() != c.co || from == stray {
+		return nil, source, c.misused(source, from)
+	}
+	if c.co.dying {
+		c.co.unwound()
+	}
+	if c.co.peeking {
+		panic(c.blame(source, "stands in the condition of an Await, which may only look"))
+	}
+	return c.co, source, nil
+}
+
+// look is enter for calls that read; a call from a stray goroutine panics.
+func (c Context) look() *Coroutine {
+	if c.co == nil || c.co.run.current.Load() != c.co {
+		_, _, err := c.enter()
+		panic(err)
+	}
+	if c.co.dying {
+		c.co.unwound()
+	}
+	return c.co
+}
+
+// misused holds the run for a call from where none may come.
+func (c Context) misused(source string, from origin) error {
+	switch now := c.co.run.current.Load(); {
+	case from == stray:
+		return c.blame(source, "comes from a goroutine that is none of the run's: workflow code starts others with workflow.Go, and leaves effects to activities")
+	case now == nil:
+		return c.blame(source, "has a context of another run, or of one that is not being folded: use the one that the function was given")
+	default:
+		panic(c.blame(source, "uses the context of "+coroutineName(c.co.path)+" in "+coroutineName(now.path)+
+			": use the one that the function of workflow.Go was given"))
+	}
+}
+
+func (c Context) blame(source, why string) *Misuse {
+	m := &Misuse{Call: source, Why: why, Stack: string(debug.Stack())}
+	c.co.run.misuse.CompareAndSwap(nil, m)
+	return m
+}
+
+// Now is the time of the input being folded, in UTC. It never goes back.
+func (c Context) Now() time.Time { return c.look().run.time() }
+
+// Started is the first event of the run. It must not be changed.
+func (c Context) Started() *pb.WorkflowStarted { return c.look().run.started }
+
+// Rand is the coroutine's random source; see random.go.
+func (c Context) Rand() *rand.Rand { return c.look().random() }
+
+// NewID returns a new id; see random.go.
+func (c Context) NewID() string { return c.look().newID() }
+
+// ActivityName is the name under which the activity of a function is stored.
+func (c Context) ActivityName(function string) string {
+	if name := c.look().run.cfg.ActivityName; name != nil {
+		return name(function)
+	}
+	return function
+}
+
+// Go starts a coroutine. It runs when those ready before it have run.
+func (c Context) Go(fn func(Context)) {
+	co, _, err := c.enter()
+	if err != nil {
+		return // the run is held for it
+	}
+	co.children++
+	co.run.spawn(co.below(co.children), c.scope, fn)
+}
+
+// WithCancel returns a context of its own scope below c's, and what cancels it.
+// That may be called on any coroutine of the run, more than once, and does
+// nothing when the run is not being folded.
+func (c Context) WithCancel() (Context, func(reason string)) {
+	co, _, err := c.enter()
+	if err != nil {
+		return c, func(string) {}
+	}
+	s := c.scope.child()
+	return Context{co: co, scope: s}, func(reason string) {
+		r := s.run
+		now := r.current.Load()
+		if now == nil || now.dying {
+			return
+		}
+		if _, source, err := (Context{co: now, scope: s}).enter(); err == nil {
+			s.cancel(&Canceled{Reason: reason}, source)
+		}
+	}
+}
+
+// Detached returns a context that no cancel reaches.
+func (c Context) Detached() Context {
+	co := c.look()
+	return Context{co: co, scope: co.run.detached}
+}
+
+// Canceled is the *Canceled of a scope that is cancelled, or nil.
+func (c Context) Canceled() error {
+	c.look()
+	return c.canceled()
+}
+
+// canceled is nil, and not a nil *Canceled, when there is no cancel.
+func (c Context) canceled() error {
+	if c.scope.canceled == nil {
+		return nil
+	}
+	return c.scope.canceled
+}
+
+// Wait waits until the operation is done. What is done is not waited for; only
+// a call that would wait returns the scope's cancel.
+func (c Context) Wait(f *Future) error {
+	co, source, err := c.enter()
+	if err != nil {
+		return err
+	}
+	if f.run != co.run {
+		return errOtherRun
+	}
+	s := c.scope
+	if f.keep {
+		s = nil
+	}
+	for !f.done {
+		if s != nil && s.canceled != nil {
+			return s.canceled
+		}
+		co.waits = source
+		co.watch(f)
+		co.park(s)
+	}
+	return nil
+}
+
+// Select waits until one of the operations is done and returns its index, the
+// lowest if there are more. block says whether to wait at all: without it the
+// index is -1 when none is done.
+func (c Context) Select(futures []*Future, block bool) (int, error) {
+	co, source, err := c.enter()
+	if err != nil {
+		return -1, err
+	}
+	for _, f := range futures {
+		if f.run != co.run {
+			return -1, errOtherRun
+		}
+	}
+	for {
+		for i, f := range futures {
+			if f.done {
+				return i, nil
+			}
+		}
+		if !block {
+			return -1, nil
+		}
+		if err := c.canceled(); err != nil {
+			return -1, err
+		}
+		co.waits = source
+		co.watch(futures...)
+		co.park(c.scope)
+	}
+}
+
+// Await waits until the condition holds. It is asked after everything that was
+// ready has run.
+func (c Context) Await(cond func() bool) error {
+	co, source, err := c.enter()
+	if err != nil {
+		return err
+	}
+	// Also when the condition panics: a coroutine must be in no list when its
+	// code goes on.
+	defer func() {
+		co.inAwait.unlink()
+		co.inScope.unlink()
+	}()
+	for !co.peek(cond) {
+		if err := c.canceled(); err != nil {
+			return err
+		}
+		co.waits = source
+		if co.inAwait.in == nil {
+			co.run.awaiting.push(&co.inAwait, co)
+		}
+		co.park(c.scope)
+	}
+	co.run.progress = true
+	return nil
+}
+
+func (co *Coroutine) peek(cond func() bool) bool {
+	co.peeking = true
+	defer func() { co.peeking = false }()
+	return cond()
+}

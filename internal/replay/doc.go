@@ -1,0 +1,2 @@
+// Package replay is the folding machine.
+package replay

@@ -1,0 +1,154 @@
+package replay
+
+import (
+	"strconv"
+	"time"
+
+	pb "github.com/engined/engined/proto/enginepb"
+)
+
+// Activity is what is asked for when a step is scheduled.
+type Activity struct {
+	Type          string
+	Queue         string // empty: the run's
+	Input         *pb.Payload
+	Retry         *pb.RetryPolicy
+	Timeouts      *pb.Timeouts
+	Undo          *pb.Undo // armed with the schedule
+	WaitForCancel bool
+	// Map and Item name one item of the Map that Context.Map gave the number
+	// of; Map 0 is the coroutine's next operation.
+	Map, Item int32
+}
+
+// name takes the operation's name: each call takes one, whether or not it comes
+// to write something, so that what is refused shifts nothing.
+func (co *Coroutine) name(a *Activity) string {
+	if a.Map == 0 {
+		return co.nextOp()
+	}
+	return opName(co.below(a.Map)+"["+strconv.Itoa(int(a.Item))+"]", 1)
+}
+
+// Map takes the number of the coroutine's next Map.
+func (c Context) Map() int32 {
+	co := c.look()
+	co.maps++
+	return co.maps
+}
+
+// Refuse takes the name of an operation that fails before it is asked for.
+func (c Context) Refuse(a *Activity, err error) *Future {
+	co, _, misuse := c.enter()
+	if misuse != nil {
+		return &Future{done: true, err: misuse}
+	}
+	return co.run.ended(co.name(a), err)
+}
+
+// Schedule asks for an activity. Under a cancelled scope, nothing is asked for.
+func (c Context) Schedule(a *Activity) *Future {
+	co, source, err := c.enter()
+	if err != nil {
+		return &Future{done: true, err: err}
+	}
+	r, op := co.run, co.name(a)
+	if err := c.canceled(); err != nil {
+		return r.ended(op, err)
+	}
+	f := &Future{op: op, kind: activityOp, keep: a.WaitForCancel, armed: a.Undo != nil}
+	f.at = r.decide(&pb.Event{Body: &pb.Event_ActivityScheduled{ActivityScheduled: &pb.ActivityScheduled{
+		Op: op, Type: a.Type, Queue: a.Queue, Input: a.Input, Retry: a.Retry, Timeouts: a.Timeouts,
+		Undo: a.Undo, Source: source, WaitForCancel: a.WaitForCancel,
+	}}})
+	r.open(f, c.scope)
+	if f.armed {
+		r.armed = append(r.armed, Armed{Op: op, Type: a.Type})
+	}
+	return f
+}
+
+// Timer asks for a timer. Its duration is no part of its identity, so one of
+// zero or less is asked for too, and is due at once.
+func (c Context) Timer(d time.Duration) *Future {
+	co, source, err := c.enter()
+	if err != nil {
+		return &Future{done: true, err: err}
+	}
+	r, op := co.run, co.nextOp()
+	if err := c.canceled(); err != nil {
+		return r.ended(op, err)
+	}
+	f := &Future{op: op, kind: timerOp}
+	f.at = r.decide(&pb.Event{Body: &pb.Event_TimerStarted{TimerStarted: &pb.TimerStarted{
+		Op: op, Duration: int64(max(d, 0)), Source: source,
+	}}})
+	r.open(f, c.scope)
+	return f
+}
+
+// CancelTimer gives a timer up, if it still runs.
+func (c Context) CancelTimer(f *Future) {
+	co, source, err := c.enter()
+	if err == nil && f.run == co.run && !f.done {
+		co.run.cancelOp(f, &Canceled{Reason: "the timer is not needed any more"}, source)
+	}
+}
+
+// Armed is a step with an undo that was neither committed nor compensated.
+type Armed struct{ Op, Type string }
+
+func (r *Run) disarm(f *Future) {
+	for i := len(r.armed) - 1; f.armed && i >= 0; i-- {
+		if r.armed[i].Op == f.op {
+			r.armed = append(r.armed[:i], r.armed[i+1:]...)
+			return
+		}
+	}
+}
+
+// Commit drops the undos that are armed: what they undo is kept. It is no wait,
+// so a cancelled scope does not stop it. With nothing armed nothing is asked for.
+func (c Context) Commit() {
+	co, source, err := c.enter()
+	if err != nil {
+		return // the run is held for it
+	}
+	op := co.nextOp()
+	if ops, _ := co.run.covered(); len(ops) > 0 {
+		co.run.decide(&pb.Event{Body: &pb.Event_SagaCommitted{SagaCommitted: &pb.SagaCommitted{Op: op, Ops: ops, Source: source}}})
+	}
+}
+
+// Compensate asks for what is armed to be undone now. The future is nil when
+// there is nothing to undo. It returns the entries that are covered, too.
+func (c Context) Compensate() (*Future, []Armed) {
+	co, source, err := c.enter()
+	if err != nil {
+		return &Future{done: true, err: err}, nil
+	}
+	r, op := co.run, co.nextOp()
+	if err := c.canceled(); err != nil {
+		return r.ended(op, err), nil
+	}
+	ops, entries := r.covered()
+	if len(ops) == 0 {
+		return nil, nil
+	}
+	f := &Future{op: op, kind: compensationOp}
+	f.at = r.decide(&pb.Event{Body: &pb.Event_SagaCompensate{SagaCompensate: &pb.SagaCompensate{Op: op, Ops: ops, Source: source}}})
+	// A cancel ends the wait for it, but not what is under way.
+	r.open(f, nil)
+	return f, entries
+}
+
+// covered takes all that is armed.
+func (r *Run) covered() ([]string, []Armed) {
+	entries := r.armed
+	r.armed = nil
+	ops := make([]string, len(entries))
+	for i, e := range entries {
+		ops[i] = e.Op
+	}
+	return ops, entries
+}
