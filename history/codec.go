@@ -42,7 +42,7 @@ func Decode(data []byte) ([]*pb.Event, error) {
 
 // body returns the message inside the event's oneof, or nil.
 func body(e *pb.Event) any {
-	switch b := e.Body.(type) {
+	switch b := e.GetBody().(type) {
 	case *pb.Event_WorkflowStarted:
 		return b.WorkflowStarted
 	case *pb.Event_ActivityCompleted:

@@ -14,11 +14,11 @@ const Format = 1
 const Semantics = 1
 
 // IsDecision says whether the event was asked for by workflow code.
-func IsDecision(e *pb.Event) bool { return e.Cause != 0 }
+func IsDecision(e *pb.Event) bool { return e.GetCause() != 0 }
 
 // IsInput says whether the event is a fact that a fold takes in. The engine's
 // own bookkeeping of a closing run is an input too; no code is left to fold it.
-func IsInput(e *pb.Event) bool { return e.Cause == 0 }
+func IsInput(e *pb.Event) bool { return e.GetCause() == 0 }
 
 // Op returns the operation that the event is about, or "".
 func Op(e *pb.Event) string {
@@ -34,7 +34,7 @@ func Closes(e *pb.Event) bool { return ClosingStatus(e) != pb.Status_STATUS_UNSP
 
 // ClosingStatus is the status that the event gives to its run, or unspecified.
 func ClosingStatus(e *pb.Event) pb.Status {
-	switch e.Body.(type) {
+	switch e.GetBody().(type) {
 	case *pb.Event_WorkflowCompleted:
 		return pb.Status_STATUS_COMPLETED
 	case *pb.Event_WorkflowFailed:
@@ -53,11 +53,11 @@ func ClosingStatus(e *pb.Event) pb.Status {
 // Name returns what the event's operation is called by people: the activity
 // type, or "".
 func Name(e *pb.Event) string {
-	switch b := e.Body.(type) {
+	switch b := e.GetBody().(type) {
 	case *pb.Event_WorkflowStarted:
-		return b.WorkflowStarted.Type
+		return b.WorkflowStarted.GetType()
 	case *pb.Event_ActivityScheduled:
-		return b.ActivityScheduled.Type
+		return b.ActivityScheduled.GetType()
 	default:
 		return ""
 	}
