@@ -28,8 +28,11 @@ func (d *data) load(k store.Key) store.Loaded {
 	key := id{k.Namespace, k.WorkflowID}
 	no := k.Run
 	if no == 0 {
-		if runs := d.ids[key]; len(runs) > 0 {
-			no = runs[len(runs)-1]
+		for _, n := range slices.Backward(d.ids[key]) {
+			if k.RunID == "" || d.runs[n].row.RunID == k.RunID {
+				no = n
+				break
+			}
 		}
 	}
 	if r := d.runs[no]; r != nil {

@@ -15,7 +15,7 @@ func (s *Store) List(ctx context.Context, q store.Query) ([]store.RunRow, error)
 	err := s.snapshot(ctx, func(ctx context.Context, r *reader) error {
 		st := r.lists[text]
 		if st == nil {
-			if err := prepare(ctx, r.conn, []toPrepare{{&st, text}}); err != nil {
+			if err := r.prepared.prepare(ctx, r.conn, []toPrepare{{&st, text}}); err != nil {
 				return s.readError(err, "runs", "a list")
 			}
 			r.lists[text] = st
@@ -54,6 +54,11 @@ func listSQL(q *store.Query) (text string, args []any) {
 	filter(q.Status != 0, "status = ?", int64(q.Status))
 	filter(q.BeforeStarted != 0 || q.BeforeRun != 0, "(started, run) < (?, ?)", q.BeforeStarted, int64(q.BeforeRun))
 	text = "SELECT " + runColumns + " FROM runs"
+	if q.Namespace != "" && q.WorkflowID != "" {
+		// SQLite would rather walk the whole namespace than sort the few runs
+		// of an id.
+		text += " INDEXED BY runs_id"
+	}
 	if len(where) > 0 {
 		text += " WHERE " + strings.Join(where, " AND ")
 	}

@@ -35,7 +35,7 @@ func (s *Store) load(ctx context.Context, r *reader, k *store.Key, out *store.Lo
 			return err
 		}
 		namespace, id = out.Run.Namespace, out.Run.WorkflowID
-	} else if out.Run, err = oneRun(ctx, r.newest, namespace, id); err != nil {
+	} else if out.Run, err = oneRun(ctx, r.newest, namespace, id, k.RunID); err != nil {
 		return s.readError(err, "runs", fmt.Sprintf("the newest of namespace %q workflow %q", namespace, id))
 	}
 	if out.Run != nil {

@@ -89,7 +89,7 @@ func (s *Store) open(ctx context.Context, c *Config) error {
 	if err := c.Files.SyncDir(s.info.Path); err != nil {
 		return &OpenError{s.info.Path, Failed, "its directory cannot be synced", err}
 	}
-	if s.write, err = newWriter(ctx, s.conn); err != nil {
+	if err := s.write.prepare(ctx, s.conn); err != nil {
 		return err
 	}
 	for range c.Readers {

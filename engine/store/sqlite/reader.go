@@ -17,6 +17,7 @@ type reader struct {
 	run, newest, byRequest, pending, dedup *sql.Stmt
 	orphans, due, attention, events        *sql.Stmt
 	lists                                  map[string]*sql.Stmt // by text
+	prepared                               prepared
 }
 
 func (s *Store) openReader(ctx context.Context, r *reader) (err error) {
@@ -32,7 +33,7 @@ func (s *Store) openReader(ctx context.Context, r *reader) (err error) {
 		return errors.Join(err, r.close())
 	}
 	r.lists = map[string]*sql.Stmt{}
-	err = prepare(ctx, r.conn, []toPrepare{
+	err = r.prepared.prepare(ctx, r.conn, []toPrepare{
 		{&r.begin, "BEGIN"},
 		{&r.end, "ROLLBACK"}, // there is nothing to commit
 		{&r.run, sqlRun},
@@ -57,7 +58,7 @@ func (r *reader) close() error {
 	}
 	conn := r.conn
 	r.conn = nil
-	return conn.Close()
+	return errors.Join(r.prepared.close(), conn.Close())
 }
 
 // discard closes the connection itself, which may be in a transaction still,
@@ -65,11 +66,11 @@ func (r *reader) close() error {
 func (r *reader) discard() error {
 	conn := r.conn
 	r.conn = nil
-	err := conn.Raw(func(any) error { return driver.ErrBadConn })
-	if errors.Is(err, driver.ErrBadConn) {
-		return nil // as told
+	errs := []error{r.prepared.close()}
+	if err := conn.Raw(func(any) error { return driver.ErrBadConn }); !errors.Is(err, driver.ErrBadConn) {
+		errs = append(errs, err)
 	}
-	return err
+	return errors.Join(errs...)
 }
 
 // snapshot calls read with a connection on which all statements see the

@@ -91,7 +91,7 @@ type Store struct {
 
 	mu    sync.Mutex // guards what follows
 	conn  *sql.Conn  // the one that writes
-	write *writer
+	write writer
 	check store.Checker
 	fatal *store.FatalError // once set, nothing is written any more
 
@@ -146,7 +146,7 @@ func (s *Store) close() error {
 func (s *Store) shut() error {
 	var errs []error
 	if s.conn != nil {
-		errs = append(errs, s.conn.Close())
+		errs = append(errs, s.write.prepared.close(), s.conn.Close())
 	}
 	if s.db != nil {
 		errs = append(errs, s.db.Close())

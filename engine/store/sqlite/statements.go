@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 )
 
@@ -43,7 +44,8 @@ const (
 // The statements that read.
 const (
 	sqlRun       = "SELECT " + runColumns + " FROM runs WHERE run = ?"
-	sqlNewest    = "SELECT " + runColumns + " FROM runs WHERE namespace = ? AND workflow_id = ? ORDER BY run DESC LIMIT 1"
+	sqlNewest    = "SELECT " + runColumns + " FROM runs WHERE namespace = ?1 AND workflow_id = ?2 AND (?3 = '' OR run_id = ?3)" +
+		" ORDER BY run DESC LIMIT 1"
 	sqlByRequest = "SELECT " + runColumns + " FROM runs WHERE namespace = ? AND workflow_id = ? AND request = ? ORDER BY run DESC LIMIT 1"
 	sqlPending   = "SELECT run, op, wake, data, sum FROM pending WHERE run = ? ORDER BY op"
 	sqlDedup     = "SELECT namespace, workflow_id, request, run, expires, data, sum FROM dedup" +
@@ -65,14 +67,30 @@ type toPrepare struct {
 	text string
 }
 
-// prepare prepares statements once for a connection; they end with it.
-func prepare(ctx context.Context, conn *sql.Conn, list []toPrepare) error {
+// prepared are the statements of one connection. database/sql does not close
+// those of a pinned connection with it, and SQLite keeps a connection with open
+// statements, and its locks, although it was closed.
+type prepared []*sql.Stmt
+
+// prepare prepares statements once for the connection.
+func (ps *prepared) prepare(ctx context.Context, conn *sql.Conn, list []toPrepare) error {
 	for _, p := range list {
 		st, err := conn.PrepareContext(ctx, p.text)
 		if err != nil {
 			return fmt.Errorf("prepare %q: %w", p.text, err)
 		}
 		*p.into = st
+		*ps = append(*ps, st)
 	}
 	return nil
+}
+
+// close comes before the Close of the connection.
+func (ps *prepared) close() error {
+	var errs []error
+	for _, st := range *ps {
+		errs = append(errs, st.Close())
+	}
+	*ps = nil
+	return errors.Join(errs...)
 }

@@ -18,11 +18,11 @@ type writer struct {
 	insertPending, updatePending *sql.Stmt
 	deletePending                *sql.Stmt
 	insertDedup                  *sql.Stmt
+	prepared                     prepared
 }
 
-func newWriter(ctx context.Context, conn *sql.Conn) (*writer, error) {
-	w := &writer{}
-	return w, prepare(ctx, conn, []toPrepare{
+func (w *writer) prepare(ctx context.Context, conn *sql.Conn) error {
+	return w.prepared.prepare(ctx, conn, []toPrepare{
 		{&w.begin, "BEGIN IMMEDIATE"},
 		{&w.commit, "COMMIT"},
 		{&w.rollback, "ROLLBACK"},

@@ -10,6 +10,7 @@ import (
 var loadTests = []test{
 	{"by number", loadByNumber},
 	{"by id, the newest run", loadByID},
+	{"by id and ULID, that run", loadByULID},
 	{"by request, the run that it started", loadByRequest},
 	{"what is not there is nil", loadNothing},
 	{"one answer for each key, in order", loadMany},
@@ -43,6 +44,19 @@ func loadByID(b *bench) {
 	same(b, "run", b.load(key)[0].Run, &last)
 	key.Namespace = "other"
 	same(b, "run of the other namespace", b.load(key)[0].Run, &other)
+}
+
+func loadByULID(b *bench) {
+	rows := make([]store.RunRow, 3)
+	for i := range rows {
+		rows[i] = b.row(1, "again")
+		b.commit(step(&rows[i], change{events: 1, close: true}))
+	}
+	for i := range rows {
+		key := store.Key{Namespace: "default", WorkflowID: "again", RunID: rows[i].RunID}
+		same(b, "run", b.load(key)[0].Run, &rows[i])
+	}
+	same(b, "run of another ULID", b.load(store.Key{Namespace: "default", WorkflowID: "again", RunID: "none"})[0].Run, nil)
 }
 
 func loadByRequest(b *bench) {

@@ -51,6 +51,7 @@ func (c *conn) ExecContext(ctx context.Context, text string, args []driver.Named
 	if !ok {
 		return nil, driver.ErrSkip
 	}
+	res = driver.RowsAffected(0)
 	err = c.around(ctx, text, func() (err error) {
 		res, err = inner.ExecContext(ctx, text, args)
 		return err
@@ -78,7 +79,11 @@ func (c *conn) around(ctx context.Context, text string, run func() error) error 
 		return ErrSilent
 	}
 	if !strings.EqualFold(strings.TrimSpace(text), "COMMIT") {
-		if err := c.rig.refuses(text); err != nil {
+		err := c.rig.refuses(text)
+		if errors.Is(err, ErrSwallowed) {
+			return nil
+		}
+		if err != nil {
 			return err
 		}
 		return run()
@@ -122,6 +127,7 @@ func (s *stmt) Close() error  { return s.inner.Close() }
 func (s *stmt) NumInput() int { return s.inner.NumInput() }
 
 func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (res driver.Result, err error) {
+	res = driver.RowsAffected(0)
 	err = s.conn.around(ctx, s.text, func() (err error) {
 		res, err = s.inner.(driver.StmtExecContext).ExecContext(ctx, args)
 		return err

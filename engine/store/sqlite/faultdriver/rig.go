@@ -45,7 +45,8 @@ func (r *Rig) OnCommit(f func(n int) Outcome) {
 }
 
 // OnStatement has f look at each statement but COMMIT, before it runs; an error
-// is reported in its place. nil lets all pass. Use Fault to make errors.
+// is reported in its place, and ErrSwallowed is reported as success. nil lets all
+// pass. Use Fault to make errors.
 func (r *Rig) OnStatement(f func(text string) error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -91,6 +92,9 @@ func Fault(code, extended int) error { return &Error{code, extended} }
 
 // ErrSilent is what a connection says that answers nothing.
 var ErrSilent = errors.New("made up: the connection does not answer")
+
+// ErrSwallowed has a statement that returns no rows not run, and not fail either.
+var ErrSwallowed = errors.New("made up: swallowed")
 
 // Outcome is how a COMMIT ends.
 type Outcome struct {
