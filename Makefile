@@ -1,0 +1,34 @@
+# The commands of the project. What CI runs stands in .ci/run, once.
+
+.PHONY: help fmt vet lint test race proto fuzz example verify
+
+help: ## print this
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' Makefile
+
+fmt: ## format the Go files
+	gofmt -w $$(git ls-files --cached --others --exclude-standard '*.go')
+
+vet: ## go vet
+	.ci/run vet
+
+lint: ## staticcheck, at the version that CI has
+	.ci/run lint
+
+test: ## the tests, as in the README
+	go test ./...
+
+race: ## the tests under the race detector
+	.ci/run race
+
+proto: ## generate the Go code of the .proto files
+	.ci/run packages
+	proto/gen.sh
+
+fuzz: ## feed made-up bytes to the decoder of histories, a minute
+	go test ./history -run '^$$' -fuzz FuzzDecode -fuzztime 1m
+
+example: ## run the example: a saga through crashes
+	go run ./examples/saga
+
+verify: ## everything that CI checks
+	.ci/run
