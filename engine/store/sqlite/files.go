@@ -64,14 +64,14 @@ func resolve(path string) (string, error) {
 		return real, nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
-		return "", &OpenError{abs, NotWritable, "the path cannot be read: check owner and permissions", err}
+		return "", &OpenError{abs, NotWritable, "the path cannot be read: check owner, permissions and mount options", err}
 	}
 	dir, err := filepath.EvalSymlinks(filepath.Dir(abs))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", &OpenError{abs, NoDirectory, "its directory is missing: create it", nil}
 	}
 	if err != nil {
-		return "", &OpenError{abs, NotWritable, "the path cannot be read: check owner and permissions", err}
+		return "", &OpenError{abs, NotWritable, "the path cannot be read: check owner, permissions and mount options", err}
 	}
 	return filepath.Join(dir, filepath.Base(abs)), nil
 }
@@ -86,7 +86,16 @@ func tryWrite(abs string) error {
 	case err != nil:
 		return &OpenError{abs, NotWritable, "the file cannot be written: check owner, permissions and mount options", err}
 	}
-	return f.Close()
+	info, err := f.Stat()
+	if err := errors.Join(err, f.Close()); err != nil {
+		return &OpenError{abs, Failed, "the file cannot be looked at", err}
+	}
+	// SQLite takes what is shorter than its shortest page for empty, and would
+	// write over it.
+	if size := info.Size(); 0 < size && size < 512 {
+		return &OpenError{abs, NotDatabase, "the file is not an SQLite database: name another file, or move this one away", nil}
+	}
+	return nil
 }
 
 // takeLock locks PATH.lock. The lock is the kernel's and ends with the process;

@@ -43,8 +43,8 @@ const (
 
 // The statements that read.
 const (
-	sqlRun       = "SELECT " + runColumns + " FROM runs WHERE run = ?"
-	sqlNewest    = "SELECT " + runColumns + " FROM runs WHERE namespace = ?1 AND workflow_id = ?2 AND (?3 = '' OR run_id = ?3)" +
+	sqlRun    = "SELECT " + runColumns + " FROM runs WHERE run = ?"
+	sqlNewest = "SELECT " + runColumns + " FROM runs WHERE namespace = ?1 AND workflow_id = ?2 AND (?3 = '' OR run_id = ?3)" +
 		" ORDER BY run DESC LIMIT 1"
 	sqlByRequest = "SELECT " + runColumns + " FROM runs WHERE namespace = ? AND workflow_id = ? AND request = ? ORDER BY run DESC LIMIT 1"
 	sqlPending   = "SELECT run, op, wake, data, sum FROM pending WHERE run = ? ORDER BY op"
