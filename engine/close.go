@@ -37,6 +37,7 @@ func (e *Engine) close(ctx context.Context) error {
 	e.loader.box.close()
 	err = errors.Join(err, e.io.Wait())
 	close(e.over)
+	e.owner.Stop(errClosed)
 	if cerr := e.store.Close(); cerr != nil {
 		err = errors.Join(err, fmt.Errorf("close the store: %w", cerr))
 	}

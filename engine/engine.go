@@ -84,6 +84,7 @@ type Engine struct {
 	workers   *workers
 	stepping  *svc.Group // the shards
 	io        *svc.Group // committer and loader
+	owner     *svc.Group // those who want to know that the engine has stopped
 
 	mu       sync.Mutex
 	closing  bool
@@ -126,7 +127,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 func (e *Engine) start() {
 	// The engine's goroutines end by Close, in its order, not by a context of
 	// whoever opened it.
-	e.stepping, e.io = svc.New(context.Background()), svc.New(context.Background())
+	e.stepping, e.io, e.owner = svc.New(context.Background()), svc.New(context.Background()), svc.New(context.Background())
 	for _, s := range e.shards {
 		e.stepping.Go(s.String(), s.run)
 	}
@@ -210,4 +211,17 @@ func (e *Engine) release(w *write, eff machine.Effect) {
 	case machine.ReadHistory:
 		e.loader.history(w.shard, w.of, eff)
 	}
+}
+
+// OnStopped calls f, on a goroutine of its own, when the engine has stopped by
+// itself. It is not called when the engine is closed.
+func (e *Engine) OnStopped(f func(error)) {
+	e.owner.Go("owner", func(ctx context.Context) error {
+		select {
+		case <-e.stopped:
+			f(e.Err())
+		case <-ctx.Done():
+		}
+		return nil
+	})
 }

@@ -47,8 +47,11 @@ func (s *Store) load(ctx context.Context, r *reader, k *store.Key, out *store.Lo
 		return nil
 	}
 	key := dedupKey(&store.DedupRow{Namespace: namespace, WorkflowID: id, Request: k.Request})
-	if out.ByRequest, err = oneRun(ctx, r.byRequest, namespace, id, k.Request); err != nil {
-		return s.readError(err, "runs", key)
+	// An id without a newest run has none that a request could have started.
+	if out.Run != nil || k.RunID != "" {
+		if out.ByRequest, err = oneRun(ctx, r.byRequest, namespace, id, k.Request); err != nil {
+			return s.readError(err, "runs", key)
+		}
 	}
 	_, err = one(ctx, r.dedup, func(rows *sql.Rows) (err error) {
 		out.Dedup, err = scanDedup(rows)
