@@ -13,9 +13,6 @@ var exceptions = []exception{
 	{"interface-size", "engine/store/store.go:Store", 8,
 		"seven that move rows, and Info, which only tells how the database was made"},
 
-	{"purity", "internal/replay/pull.go:pull.destroy", 0,
-		"no clock: a goroutine of its own for Goexit to end, where no go statement may stand"},
-
 	// Ranges whose result does not depend on the order.
 	{"map-order", "engine/machine/loaded.go:Run.Idle", 0, "whether any entry must stay in memory"},
 	{"map-order", "engine/machine/saga.go:Shard.compensating", 0, "whether any entry is still being undone"},
