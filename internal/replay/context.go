@@ -73,8 +73,11 @@ func (c Context) blame(source, why string) *Misuse {
 // Now is the time of the input being folded, in UTC. It never goes back.
 func (c Context) Now() time.Time { return c.look().run.time() }
 
-// Started is the first event of the run. It must not be changed.
-func (c Context) Started() *pb.WorkflowStarted { return c.look().run.started }
+// Started is the first event of the run, and its time. It must not be changed.
+func (c Context) Started() (*pb.WorkflowStarted, time.Time) {
+	r := c.look().run
+	return r.started, time.Unix(0, r.startedAt).UTC()
+}
 
 // Rand is the coroutine's random source; see random.go.
 func (c Context) Rand() *rand.Rand { return c.look().random() }
@@ -167,8 +170,9 @@ func (c Context) Wait(f *Future) error {
 }
 
 // Select waits until one of the operations is done and returns its index, the
-// lowest if there are more. block says whether to wait at all: without it the
-// index is -1 when none is done.
+// lowest if there are more. Under a cancelled scope, only a fact counts: what
+// ended with the scope tells nothing that the cancel does not. block says whether
+// to wait at all: without it the index is -1 when none is done.
 func (c Context) Select(futures []*Future, block bool) (int, error) {
 	co, source, err := c.enter()
 	if err != nil {
@@ -181,7 +185,7 @@ func (c Context) Select(futures []*Future, block bool) (int, error) {
 	}
 	for {
 		for i, f := range futures {
-			if f.done {
+			if f.done && (f.err == nil || c.scope.canceled == nil) {
 				return i, nil
 			}
 		}

@@ -69,8 +69,8 @@ func (co *Coroutine) main(yield func(struct{}) bool) {
 		case v != nil:
 			co.run.caught(co, v)
 		case !returned:
-			// Goexit is under way and cannot be stopped, but it can be parked:
-			// destroy lets it go on where it harms nobody.
+			// Goexit is under way and cannot be stopped, but it can be parked
+			// until Close lets it go on where it harms nobody.
 			co.exited = true
 			if !co.dying {
 				co.run.fail(&Exited{Coroutine: co.path, Stack: string(debug.Stack())})
@@ -158,51 +158,10 @@ func (co *Coroutine) unwound() {
 	co.swallows++
 	if co.swallows > swallowMax {
 		co.exiting = true
-		co.yield(struct{}{}) // until destroy
+		co.yield(struct{}{}) // until Close ends it
 		runtime.Goexit()
 	}
 	panic(unwind{})
-}
-
-// Close unwinds all coroutines, the newest first: deferred calls of user code
-// run, and every call of the SDK in them panics. It is idempotent, and must not
-// be called while an input is folded. The error is a *Swallowed, to be logged:
-// the coroutines are gone all the same.
-func (r *Run) Close() error {
-	if !r.busy.CompareAndSwap(false, true) {
-		return &BadHistory{Why: "the run is put away while an input is folded"}
-	}
-	defer r.end()
-	r.put, r.unwinding = true, true
-	r.logs.pause()
-	var swallowed []string
-	for r.alive.last != nil {
-		co := r.alive.last.of
-		co.inAlive.unlink()
-		if r.unwind(co) {
-			swallowed = append(swallowed, co.path)
-		}
-	}
-	r.ready, r.ops, r.armed, r.decisions = queue{}, nil, nil, nil
-	if len(swallowed) > 0 {
-		return &Swallowed{Coroutines: swallowed}
-	}
-	return nil
-}
-
-// unwind ends one coroutine and says whether that took force.
-func (r *Run) unwind(co *Coroutine) bool {
-	if !co.ran {
-		co.sw.discard()
-		return false
-	}
-	co.dying = true
-	r.current.Store(co)
-	defer r.current.Store(nil)
-	if co.exited || co.sw.resume() {
-		co.sw.destroy()
-	}
-	return co.exiting
 }
 
 // queue holds the ready coroutines, first come, first run.

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/protobuf/reflect/protoreflect"
-
 	"github.com/engined/engined/history"
 	pb "github.com/engined/engined/proto/enginepb"
 )
@@ -66,7 +64,7 @@ func describe(e *pb.Event) string {
 	if e.Id != 0 {
 		fmt.Fprintf(&b, "event %d ", e.Id)
 	}
-	b.WriteString(kindName(e))
+	b.WriteString(history.Kind(e))
 	if name := history.Name(e); name != "" {
 		b.WriteString(" " + name)
 	}
@@ -80,19 +78,6 @@ func describe(e *pb.Event) string {
 		b.WriteString(" at " + source)
 	}
 	return b.String()
-}
-
-// kindName is the name of the body's message.
-func kindName(e *pb.Event) string {
-	m := e.ProtoReflect()
-	var body protoreflect.FieldDescriptor
-	if oneof := m.Descriptor().Oneofs().ByName("body"); oneof != nil {
-		body = m.WhichOneof(oneof)
-	}
-	if body == nil {
-		return "of an unknown kind"
-	}
-	return string(body.Message().Name())
 }
 
 // duration leaves out the zeros that time.Duration prints: 24h, not 24h0m0s.

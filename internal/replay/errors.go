@@ -11,6 +11,10 @@ import (
 // ErrCanceled is in the tree of every error that a cancelled call returns.
 var ErrCanceled = errors.New("cancelled")
 
+// ErrRefused is in the tree of the outcome of a call that was refused before
+// anything was sent.
+var ErrRefused = errors.New("refused before it was sent")
+
 // ErrClosed says that an input came for a run whose code has ended, or that has
 // been put away.
 var ErrClosed = errors.New("the run folds nothing any more: its code has ended or it was put away")
@@ -32,6 +36,27 @@ func (e *Canceled) Error() string {
 
 // Unwrap returns ErrCanceled.
 func (e *Canceled) Unwrap() error { return ErrCanceled }
+
+// Refused says that an activity was not asked for, because it cannot be: its
+// input has no encoding or is too large, its function has no name, an option is
+// wrong. errors.Is finds ErrRefused and errors.As the reason in it.
+type Refused struct {
+	Activity string
+	Op       string
+	Err      error
+}
+
+// Error tells the reason.
+func (e *Refused) Error() string {
+	what := "the activity"
+	if e.Activity != "" {
+		what += " " + e.Activity
+	}
+	return fmt.Sprintf("%s (%s) was refused before it was sent: %v", what, e.Op, e.Err)
+}
+
+// Unwrap returns the reason and ErrRefused.
+func (e *Refused) Unwrap() []error { return []error{e.Err, ErrRefused} }
 
 // Panic says that workflow code panicked.
 type Panic struct {
@@ -127,19 +152,36 @@ type BadHistory struct{ Why string }
 // Error tells what is wrong.
 func (e *BadHistory) Error() string { return "the history cannot be folded: " + e.Why }
 
-// Swallowed says that coroutines were ended by force when their run was put
-// away, because their code recovered the panic by which calls unwind it, time
-// and again.
-type Swallowed struct{ Coroutines []string }
+// Unclean says that coroutines did not end as they should when their run was put
+// away.
+type Unclean struct {
+	// Swallowed were ended by force: their code recovers the panic by which
+	// calls unwind it, time and again.
+	Swallowed []string
+	// Left stay in memory: only runtime.Goexit ends them, and Config.Spawn,
+	// which it needs, was not given.
+	Left []string
+}
 
 // Error names the coroutines.
-func (e *Swallowed) Error() string {
-	names := make([]string, len(e.Coroutines))
-	for i, path := range e.Coroutines {
+func (e *Unclean) Error() string {
+	var parts []string
+	if len(e.Swallowed) > 0 {
+		parts = append(parts, "workflow code recovers the panic that ends it, in "+coroutineNames(e.Swallowed)+
+			": let recovered values through that are not your own")
+	}
+	if len(e.Left) > 0 {
+		parts = append(parts, "workflow code stays in memory, in "+coroutineNames(e.Left))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func coroutineNames(paths []string) string {
+	names := make([]string, len(paths))
+	for i, path := range paths {
 		names[i] = coroutineName(path)
 	}
-	return "workflow code recovers the panic that ends it, in " + strings.Join(names, ", ") +
-		": let recovered values through that are not your own"
+	return strings.Join(names, ", ")
 }
 
 // FaultKind is the kind of fault by which a worker reports an error of Load or

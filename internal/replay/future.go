@@ -80,7 +80,7 @@ func (r *Run) cancelOp(f *Future, why *Canceled, source string) {
 		r.decide(&pb.Event{Body: &pb.Event_TimerCancelled{TimerCancelled: &pb.TimerCancelled{Op: f.op, Source: source}}})
 	default:
 		r.decide(&pb.Event{Body: &pb.Event_ActivityCancelRequested{ActivityCancelRequested: &pb.ActivityCancelRequested{
-			Op: f.op, Cause: why.Error(), Source: source,
+			Op: f.op, Cause: why.Reason, Source: source,
 		}}})
 		if f.keep {
 			return

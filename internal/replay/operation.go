@@ -4,18 +4,14 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/engined/engined/history"
 	pb "github.com/engined/engined/proto/enginepb"
 )
 
 // Activity is what is asked for when a step is scheduled.
 type Activity struct {
-	Type          string
-	Queue         string // empty: the run's
-	Input         *pb.Payload
-	Retry         *pb.RetryPolicy
-	Timeouts      *pb.Timeouts
-	Undo          *pb.Undo // armed with the schedule
-	WaitForCancel bool
+	// Event is the decision; operation and source are filled in here.
+	Event *pb.ActivityScheduled
 	// Map and Item name one item of the Map that Context.Map gave the number
 	// of; Map 0 is the coroutine's next operation.
 	Map, Item int32
@@ -37,33 +33,40 @@ func (c Context) Map() int32 {
 	return co.maps
 }
 
-// Refuse takes the name of an operation that fails before it is asked for.
+// Refuse is Schedule for an activity that cannot be asked for: what is wrong
+// becomes the outcome, as a *Refused.
 func (c Context) Refuse(a *Activity, err error) *Future {
 	co, _, misuse := c.enter()
 	if misuse != nil {
 		return &Future{done: true, err: misuse}
 	}
-	return co.run.ended(co.name(a), err)
+	return co.run.refused(co.name(a), a, err)
 }
 
-// Schedule asks for an activity. Under a cancelled scope, nothing is asked for.
+func (r *Run) refused(op string, a *Activity, err error) *Future {
+	return r.ended(op, &Refused{Activity: a.Event.Type, Op: op, Err: err})
+}
+
+// Schedule asks for an activity. Under a cancelled scope nothing is asked for,
+// and neither is what the engine would refuse (the outcome is a *Refused).
 func (c Context) Schedule(a *Activity) *Future {
 	co, source, err := c.enter()
 	if err != nil {
 		return &Future{done: true, err: err}
 	}
-	r, op := co.run, co.name(a)
+	r, op, e := co.run, co.name(a), a.Event
 	if err := c.canceled(); err != nil {
 		return r.ended(op, err)
 	}
-	f := &Future{op: op, kind: activityOp, keep: a.WaitForCancel, armed: a.Undo != nil}
-	f.at = r.decide(&pb.Event{Body: &pb.Event_ActivityScheduled{ActivityScheduled: &pb.ActivityScheduled{
-		Op: op, Type: a.Type, Queue: a.Queue, Input: a.Input, Retry: a.Retry, Timeouts: a.Timeouts,
-		Undo: a.Undo, Source: source, WaitForCancel: a.WaitForCancel,
-	}}})
+	e.Op, e.Source = op, source
+	if err := history.CheckScheduled(e); err != nil {
+		return r.refused(op, a, err)
+	}
+	f := &Future{op: op, kind: activityOp, keep: e.WaitForCancel, armed: e.Undo != nil}
+	f.at = r.decide(&pb.Event{Body: &pb.Event_ActivityScheduled{ActivityScheduled: e}})
 	r.open(f, c.scope)
 	if f.armed {
-		r.armed = append(r.armed, Armed{Op: op, Type: a.Type})
+		r.armed = append(r.armed, Armed{Op: op, Type: e.Type})
 	}
 	return f
 }

@@ -1,20 +1,15 @@
 package replay
 
-import (
-	"iter"
-	"time"
-)
+import "iter"
 
 // switcher moves control into a coroutine and back. It is all that the machine
 // knows of how a coroutine is made.
 type switcher interface {
 	// resume runs the coroutine until it parks (true) or is over (false).
 	resume() bool
-	// discard ends a coroutine that never ran.
-	discard()
-	// destroy ends a parked coroutine whose way out is runtime.Goexit. It
-	// returns when the coroutine is gone.
-	destroy()
+	// end ends a coroutine that never ran, or lets one that is on its way
+	// out by runtime.Goexit go there; then it ends the caller's goroutine, too.
+	end()
 }
 
 // pull is a coroutine made of iter.Pull: a switch costs a third of one over
@@ -34,15 +29,4 @@ func (p *pull) resume() bool {
 	return alive
 }
 
-func (p *pull) discard() { p.stop() }
-
-// destroy lets the coroutine's Goexit, which iter.Pull hands on to whoever
-// called stop, end a goroutine made for that.
-func (p *pull) destroy() {
-	gone := make(chan struct{})
-	time.AfterFunc(0, func() {
-		defer close(gone)
-		p.stop()
-	})
-	<-gone
-}
+func (p *pull) end() { p.stop() }

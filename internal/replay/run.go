@@ -34,6 +34,10 @@ type Config struct {
 	// ActivityName gives the stored name of an activity from its function's
 	// name, for functions registered under another. nil is the same name.
 	ActivityName func(function string) string
+	// Spawn runs f on a goroutine of its own. Close needs it, and waits for f,
+	// to end coroutines whose code called runtime.Goexit, or that swallow the
+	// panics of their unwinding; with nil these stay in memory.
+	Spawn func(f func())
 	// LogLevel is the lowest level of log records that are kept; nil is Info.
 	LogLevel slog.Leveler
 }
@@ -44,10 +48,11 @@ type Run struct {
 	cfg  Config
 	body Body
 
-	started *pb.WorkflowStarted
-	now     int64 // ns since 1970, of the newest input so far
-	cause   int64 // the input being folded
-	last    int64 // the last input folded
+	started   *pb.WorkflowStarted
+	startedAt int64
+	now       int64 // ns since 1970, of the newest input so far
+	cause     int64 // the input being folded
+	last      int64 // the last input folded
 
 	ops       map[string]*Future // open operations
 	armed     []Armed
@@ -66,11 +71,10 @@ type Run struct {
 	busy    atomic.Bool
 	logs    logs
 
-	progress  bool // a condition of Await held
-	closed    bool // the code has ended
-	put       bool // Close was called
-	unwinding bool
-	err       error // why nothing is folded any more
+	progress bool  // a condition of Await held
+	closed   bool  // the code has ended
+	put      bool  // Close was called
+	err      error // why nothing is folded any more
 }
 
 // New makes a run that has folded nothing yet. Whoever makes one must Close it:
@@ -231,10 +235,10 @@ func (r *Run) start(s *pb.WorkflowStarted) error {
 	if s.Semantics > history.Semantics {
 		return &Newer{Have: s.Semantics, Known: history.Semantics}
 	}
-	r.started = s
+	r.started, r.startedAt = s, r.now
 	r.spawn("", r.main, func(ctx Context) {
 		res := r.body(ctx, s.Input)
-		if !r.unwinding {
+		if !r.put {
 			r.finish(res)
 		}
 	})

@@ -76,6 +76,9 @@ func frameOf(pc uintptr) frame {
 	}
 }
 
+// fileMax keeps a source within history.MaxSource, whatever its file is called.
+const fileMax = 200
+
 const module = "github.com/engined/engined/"
 
 // Frames that are not where the user called.
@@ -95,5 +98,7 @@ func lookUp(pc uintptr) frame {
 	if f.Function == "" {
 		return frame{}
 	}
-	return frame{source: filepath.Base(f.File) + ":" + strconv.Itoa(f.Line)}
+	file := filepath.Base(f.File)
+	file = strings.ToValidUTF8(file[:min(len(file), fileMax)], "_")
+	return frame{source: file + ":" + strconv.Itoa(f.Line)}
 }
