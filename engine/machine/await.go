@@ -1,6 +1,8 @@
 package machine
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
@@ -107,7 +109,8 @@ func (s *Shard) Abandon(tell func(Caller)) {
 		}
 		r.waiters = nil
 	}
-	for _, l := range s.loads.byKey {
+	loading := slices.SortedFunc(maps.Values(s.loads.byKey), func(a, b *load) int { return cmp.Compare(a.ticket, b.ticket) })
+	for _, l := range loading {
 		for _, in := range l.waiting {
 			if to := callerOf(in); to != nil {
 				tell(to)

@@ -161,7 +161,7 @@ func (s *Shard) late(r *Run, e *Entry, in *Done) {
 	if road.Outcome == pb.EntryOutcome_ENTRY_OUTCOME_DONE {
 		return
 	}
-	s.note(r, &pb.Event{Body: &pb.Event_LateAnswer{LateAnswer: &pb.LateAnswer{
+	s.record(r, &pb.Event{Body: &pb.Event_LateAnswer{LateAnswer: &pb.LateAnswer{
 		Op: e.Op, Delivery: in.Delivery.Delivery, Outcome: in.Outcome, Result: in.Result,
 	}}})
 	road.Outcome, road.Result = pb.EntryOutcome_ENTRY_OUTCOME_DONE, in.Result
