@@ -19,9 +19,12 @@ const Protocol = 1
 
 // workers are the streams that are open, by the worker's id.
 type workers struct {
-	e  *Engine
-	mu sync.Mutex
-	by map[string]*WorkerStream
+	e *Engine
+	// coming is held while a worker comes or goes, so that the shards and the
+	// desk hear of both in the order in which they happened.
+	coming sync.Mutex
+	mu     sync.Mutex
+	by     map[string]*WorkerStream
 }
 
 // WorkerStream is the engine's end of one worker's stream. A transport calls
@@ -53,6 +56,8 @@ func (e *Engine) Connect(hello *pb.Hello) (*WorkerStream, error) {
 	w.reset()
 	w.next.Welcome = &pb.Welcome{Protocol: Protocol, Engine: e.id}
 	w.touch()
+	e.workers.coming.Lock()
+	defer e.workers.coming.Unlock()
 	if old := e.workers.replace(w); old != nil {
 		old.end(apierr.New(apierr.FailedPrecondition, "work", "the worker has opened another stream", ""))
 		e.lose(hello.Worker)
@@ -131,16 +136,25 @@ func (w *WorkerStream) Close() {
 }
 
 func (w *WorkerStream) close(why error) {
-	w.e.workers.mu.Lock()
-	mine := w.e.workers.by[w.hello.Worker] == w
-	if mine {
-		delete(w.e.workers.by, w.hello.Worker)
-	}
-	w.e.workers.mu.Unlock()
-	w.end(why)
-	if mine {
+	ws := w.e.workers
+	ws.coming.Lock()
+	defer ws.coming.Unlock()
+	if ws.remove(w) {
+		// Before the worker hears of it: it comes back at once.
 		w.e.lose(w.hello.Worker)
 	}
+	w.end(why)
+}
+
+// remove takes the stream off the list, if it is still its worker's.
+func (ws *workers) remove(w *WorkerStream) bool {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if ws.by[w.hello.Worker] != w {
+		return false
+	}
+	delete(ws.by, w.hello.Worker)
+	return true
 }
 
 func (w *WorkerStream) end(err error) {
