@@ -32,6 +32,7 @@ func init() {
 	failure.Register("shop.Declined", ErrDeclined)
 	failure.Register("shop.OutOfStock", ErrOutOfStock)
 	failure.Register("shop.Address", ErrAddress)
+	failure.RegisterType[*RefusedError]("shop.Refused")
 }
 
 // Shop calls the services. Its exported methods are activities. Make it with New.
