@@ -131,6 +131,7 @@ func TestCommitThatCannotBeShownEndsTheStore(t *testing.T) {
 		"all silent before":               {faultdriver.CutBefore(), "", false},
 		"all silent after":                {faultdriver.CutAfter(), "", true},
 		"a sync failed":                   {faultdriver.RolledBack(errSync), "", false},
+		"a sync failed, and it stands":    {faultdriver.Stands(errSync), "", true},
 		"the file is damaged":             {faultdriver.Fails(faultdriver.Fault(corrupt, corrupt)), "", false},
 		"rolling back fails":              {faultdriver.Fails(errIO), "ROLLBACK", false},
 		"reading back fails":              {faultdriver.Stands(errIO), "SELECT version FROM runs", true},

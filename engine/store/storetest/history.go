@@ -46,7 +46,7 @@ func historyBytes(b *bench) {
 	var got []store.EventRow
 	for after := int64(0); ; {
 		page := b.history(row.Run, after, 250)
-		if len(page) == 0 {
+		if len(page) == 0 || len(got) > len(want) { // the second is a store that goes in circles
 			break
 		}
 		got = append(got, page...)
