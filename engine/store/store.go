@@ -46,25 +46,31 @@ type Store interface {
 	// follow.
 	Fence(ctx context.Context, shards []ShardID, now int64) ([]Lease, error)
 
-	// Commit writes the batch, all or nothing, in its order. A nil error means
+	// Commit writes the batch, all or nothing, in its order. It refuses what
+	// Checker refuses, and a write that does not follow from the rows that are
+	// there: version, next event, pending rows. A nil error means
 	// durable. Otherwise the error is, or wraps, exactly one of *RefusedError,
 	// *LeaseLostError, *UnavailableError (none of these wrote anything),
-	// ErrUnknown, or *FatalError.
+	// ErrUnknown, or *FatalError; or it is ErrClosed. A context that is done
+	// before the commit began makes it unavailable; later it is not looked at.
 	Commit(ctx context.Context, b *Batch) error
 
-	// Load reads runs with all their pending rows, in one snapshot. The answer
-	// has one element for each key, in order.
+	// Load reads runs with all their pending rows, by op, in one snapshot. The
+	// answer has one element for each key, in order. One row that is damaged or
+	// missing makes the whole call a *CorruptError.
 	Load(ctx context.Context, keys []Key) ([]Loaded, error)
 
 	// Due lists, ordered by (At, Run, Op), what of a shard must be in memory at
 	// a time up to and including `until`: pending rows by their wake time
 	// (0 = always), and runs marked for attention (Op is then empty, At 0). It
-	// returns at most limit elements behind `after`.
+	// returns at most limit elements behind `after`, whose zero value is before
+	// all. It reads no row's content: the Load that follows checks that.
 	Due(ctx context.Context, s ShardID, until int64, after Wake, limit int) ([]Wake, error)
 
 	// History reads event rows of a run, in order, from the first that holds an
 	// event with an id greater than after: whole rows, at least one if there
-	// are any, then as many more as fit in maxBytes.
+	// are any, then as many more as fit in maxBytes. A missing row is a
+	// *CorruptError.
 	History(ctx context.Context, r RunNo, after int64, maxBytes int) ([]EventRow, error)
 
 	// List reads run rows, newest first, without pending rows.
@@ -101,7 +107,8 @@ type Key struct {
 	WorkflowID string
 	RunID      string
 	// Request, when set, is also looked up among the runs that were started
-	// under the id, and in dedup.
+	// under the id, and in dedup. For a key by number the id is that of the run
+	// found, whatever the key says.
 	Request string
 }
 
@@ -123,7 +130,7 @@ type Wake struct {
 	Op  string
 }
 
-// Query filters List. Zero fields do not filter.
+// Query filters List. Zero fields do not filter; Limit 0 is no limit.
 type Query struct {
 	Namespace  string
 	WorkflowID string
@@ -143,7 +150,8 @@ type Batch struct {
 	Writes []*Write
 }
 
-// Write is the change of one run. A batch has at most one for each run.
+// Write is the change of one run. A batch has at most one for each run. Byte
+// slices may be nil; empty ones are read back as nil.
 type Write struct {
 	Run RunRow
 	// Insert is set when the run is new.

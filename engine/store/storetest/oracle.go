@@ -231,7 +231,12 @@ func (o *oracle) compareReads() {
 	}
 	for id := range oracleIDs * 2 {
 		for _, namespace := range []string{"default", "other"} {
-			keys = append(keys, store.Key{Namespace: namespace, WorkflowID: fmt.Sprint("id-", id), Request: request()})
+			key := store.Key{Namespace: namespace, WorkflowID: fmt.Sprint("id-", id), Request: request()}
+			keys = append(keys, key)
+			if len(o.known) > 0 {
+				key.RunID = fmt.Sprintf("ulid-%d", o.known[o.rng.IntN(len(o.known))])
+				keys = append(keys, key)
+			}
 		}
 	}
 	both(o, "Load", func(s store.Store, _ int) ([]store.Loaded, error) { return s.Load(o.Context(), keys) }, 0)

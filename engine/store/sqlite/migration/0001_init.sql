@@ -34,9 +34,9 @@ CREATE TABLE runs (
   sum         INTEGER NOT NULL
 ) STRICT;
 
--- The newest run of an id, and the one that a request started, without a look
--- at the rows of the others.
-CREATE UNIQUE INDEX runs_id ON runs (namespace, workflow_id, run, request);
+-- The newest run of an id, the one that a request started, and that of a ULID,
+-- without a look at the rows of the others.
+CREATE UNIQUE INDEX runs_id ON runs (namespace, workflow_id, run, request, run_id);
 -- One open run for an id.
 CREATE UNIQUE INDEX runs_open ON runs (namespace, workflow_id) WHERE open = 1;
 -- By run number within, as the rowid ends every index.
