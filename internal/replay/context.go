@@ -39,16 +39,25 @@ func (c Context) enter() (*Coroutine, string, error) {
 	return c.co, source, nil
 }
 
-// look is enter for calls that read; a call from a stray goroutine panics.
-func (c Context) look() *Coroutine {
+// look is enter for calls that only read, which a condition may make, too.
+func (c Context) look() (*Coroutine, error) {
 	if c.co == nil || c.co.run.current.Load() != c.co {
-		_, _, err := c.enter()
-		panic(err)
+		co, _, err := c.enter()
+		return co, err
 	}
 	if c.co.dying {
 		c.co.unwound()
 	}
-	return c.co
+	return c.co, nil
+}
+
+// read is look for calls that have no error to return.
+func (c Context) read() *Coroutine {
+	co, err := c.look()
+	if err != nil {
+		panic(err)
+	}
+	return co
 }
 
 // misused holds the run for a call from where none may come.
@@ -71,26 +80,26 @@ func (c Context) blame(source, why string) *Misuse {
 }
 
 // Now is the time of the input being folded, in UTC. It never goes back.
-func (c Context) Now() time.Time { return c.look().run.time() }
+func (c Context) Now() time.Time { return c.read().run.time() }
 
 // Started is the first event of the run, and its time. It must not be changed.
 func (c Context) Started() (*pb.WorkflowStarted, time.Time) {
-	r := c.look().run
+	r := c.read().run
 	return r.started, time.Unix(0, r.startedAt).UTC()
 }
 
 // Rand is the coroutine's random source; see random.go.
-func (c Context) Rand() *rand.Rand { return c.look().random() }
+func (c Context) Rand() *rand.Rand { return c.read().random() }
 
 // NewID returns a new id; see random.go.
-func (c Context) NewID() string { return c.look().newID() }
+func (c Context) NewID() string { return c.read().newID() }
 
 // ActivityName is the name under which the activity of a function is stored.
 func (c Context) ActivityName(function string) string {
-	if name := c.look().run.cfg.ActivityName; name != nil {
-		return name(function)
+	if c.co == nil || c.co.run.cfg.ActivityName == nil {
+		return function // the call that it is for will be refused if it must be
 	}
-	return function
+	return c.co.run.cfg.ActivityName(function)
 }
 
 // Go starts a coroutine. It runs when those ready before it have run.
@@ -126,13 +135,17 @@ func (c Context) WithCancel() (Context, func(reason string)) {
 
 // Detached returns a context that no cancel reaches.
 func (c Context) Detached() Context {
-	co := c.look()
-	return Context{co: co, scope: co.run.detached}
+	if c.co == nil {
+		return c
+	}
+	return Context{co: c.co, scope: c.co.run.detached}
 }
 
 // Canceled is the *Canceled of a scope that is cancelled, or nil.
 func (c Context) Canceled() error {
-	c.look()
+	if _, err := c.look(); err != nil {
+		return err
+	}
 	return c.canceled()
 }
 
@@ -147,6 +160,9 @@ func (c Context) canceled() error {
 // Wait waits until the operation is done. What is done is not waited for; only
 // a call that would wait returns the scope's cancel.
 func (c Context) Wait(f *Future) error {
+	if co, err := c.look(); err == nil && f.done && f.run == co.run {
+		return nil
+	}
 	co, source, err := c.enter()
 	if err != nil {
 		return err

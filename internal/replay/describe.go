@@ -2,6 +2,7 @@ package replay
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -73,6 +74,9 @@ func describe(e *pb.Event) string {
 	}
 	if op := history.Op(e); op != "" {
 		b.WriteString(" (" + op + ")")
+	}
+	if f := e.GetWorkflowFailed().GetFailure(); f != nil {
+		b.WriteString(" with " + strconv.Quote(f.Message))
 	}
 	if source := history.Source(e); source != "" {
 		b.WriteString(" at " + source)

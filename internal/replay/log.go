@@ -86,7 +86,7 @@ func (l *logs) add(rec slog.Record) {
 // Logger logs to the run's records: silent on replay, with the time of the
 // input being folded. It may be kept, and used by other coroutines of the run.
 func (c Context) Logger() *slog.Logger {
-	return slog.New(&handler{logs: &c.look().run.logs})
+	return slog.New(&handler{logs: &c.read().run.logs})
 }
 
 // handler keeps what With and WithGroup added, in order.

@@ -108,10 +108,11 @@ func (r *Run) same(recorded, asked identity) bool {
 	return r.cfg.SameActivity != nil && r.cfg.SameActivity(recorded.name, asked.name)
 }
 
-// waitsInstead is where the coroutine of an operation waits, or "".
+// waitsInstead is where the coroutine of an operation waits, or ""; that of the
+// end is the root.
 func (r *Run) waitsInstead(op string) string {
-	path, _, isOp := strings.Cut(op, "#")
-	for k := r.alive.first; isOp && k != nil; k = k.next {
+	path, _, _ := strings.Cut(op, "#")
+	for k := r.alive.first; k != nil; k = k.next {
 		if k.of.path == path {
 			return k.of.waits
 		}

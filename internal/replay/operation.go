@@ -28,7 +28,10 @@ func (co *Coroutine) name(a *Activity) string {
 
 // Map takes the number of the coroutine's next Map.
 func (c Context) Map() int32 {
-	co := c.look()
+	co, _, err := c.enter()
+	if err != nil {
+		return 0 // so will be the schedules that it is for
+	}
 	co.maps++
 	return co.maps
 }
