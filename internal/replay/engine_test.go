@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -51,7 +52,7 @@ func newEngine[In, Out any](t testing.TB, fn func(workflow.Context, In) (Out, er
 func newEngineOf(t testing.TB, body replay.Body, cfg replay.Config, in any) *engine {
 	t.Helper()
 	if cfg.Spawn == nil {
-		cfg.Spawn = func(f func()) { go f() }
+		cfg.Spawn = new(sync.WaitGroup).Go
 	}
 	e := &engine{t: t, cfg: cfg, body: body, now: epoch.UnixNano(), open: map[string]*pb.Event{}}
 	e.run = replay.New(cfg, body)

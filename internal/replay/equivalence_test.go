@@ -19,22 +19,23 @@ import (
 // replayed folds the engine's log in a new run and wants the same of it.
 func replayed(t testing.TB, e *engine) {
 	t.Helper()
-	cold(t, e, e.log, e.processed, e.folded, nil)
+	cold(t, e, prefix{len(e.log), e.processed, e.folded}, nil)
 }
 
 // cold loads a prefix of a log into a new run. What it asks for by the inputs
 // behind the prefix's position must be what the first run came to ask for.
-func cold(t testing.TB, e *engine, log []*pb.Event, processed, folded int64, later map[int64][]*pb.Event) {
+func cold(t testing.TB, e *engine, p prefix, later map[int64][]*pb.Event) {
 	t.Helper()
+	log := e.log[:p.events]
 	r := replay.New(e.cfg, e.body)
 	defer closeClean(t, r)
-	decisions, through, err := r.Load(log, processed, folded)
+	decisions, through, err := r.Load(log, p.processed, p.folded)
 	if err != nil {
-		t.Fatalf("replay of %d events up to %d: %v\n%s", len(log), processed, err, lines(log))
+		t.Fatalf("replay of %d events up to %d: %v\n%s", len(log), p.processed, err, lines(log))
 	}
 	at := 0
 	for _, in := range log {
-		if !history.IsInput(in) || in.Id <= processed || in.Id > through {
+		if !history.IsInput(in) || in.Id <= p.processed || in.Id > through {
 			continue
 		}
 		for _, d := range later[in.Id] {
@@ -190,7 +191,7 @@ func playAtRandom(t *testing.T, e *engine, rnd *rand.Rand) {
 		}
 	}
 	for _, p := range prefixes {
-		cold(t, e, e.log[:p.events], p.processed, p.folded, later)
+		cold(t, e, p, later)
 	}
 	replayed(t, e)
 }
