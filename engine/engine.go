@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"log/slog"
@@ -153,7 +154,12 @@ func (e *Engine) fail(err error) {
 		return
 	}
 	e.err = err
-	e.log.Error("the engine stops", "err", err)
+	attrs := []any{"err", err}
+	var p *svc.PanicError
+	if errors.As(err, &p) {
+		attrs = append(attrs, "stack", string(p.Stack))
+	}
+	e.log.Error("the engine stops", attrs...)
 	close(e.stopped)
 }
 

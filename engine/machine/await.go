@@ -43,11 +43,7 @@ func (s *Shard) awaitRun(r *Run, to Caller) {
 		r.waiters = append(r.waiters, to)
 		return
 	}
-	if r.closing != nil {
-		s.after(r, Reply{To: to, Value: r.result()})
-		return
-	}
-	s.after(r, Reply{To: to, Value: &Settled{Row: r.Row, State: r.State}})
+	s.after(r, Reply{To: to, Value: r.outcome()})
 }
 
 // final says that the outcome will not change without somebody's doing.
@@ -55,7 +51,12 @@ func (r *Run) final() bool {
 	return !r.Row.Open || r.State.UndoState == pb.UndoState_UNDO_STATE_FAILED
 }
 
-func (r *Run) result() *pb.Result {
+// outcome is what those who await the run are told: a *pb.Result, or a *Settled
+// where the closing event was never in memory.
+func (r *Run) outcome() any {
+	if r.closing == nil {
+		return &Settled{Row: r.Row, State: proto.CloneOf(r.State)}
+	}
 	return ResultOf(&r.Row, r.State, r.closing)
 }
 
@@ -83,7 +84,7 @@ func ResultOf(row *store.RunRow, state *pb.RunState, closing *pb.Event) *pb.Resu
 // tellWaiters answers those who await the run.
 func (s *Shard) tellWaiters(r *Run) {
 	for _, to := range r.waiters {
-		s.reply(r, to, r.result())
+		s.reply(r, to, r.outcome())
 	}
 	r.waiters = nil
 }

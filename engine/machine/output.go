@@ -113,8 +113,8 @@ type Wake struct {
 	Stored bool
 }
 
-// Settled answers an Await of a run that was closed before: its result stands
-// in event Event.
+// Settled answers an Await of a run whose outcome was decided before it came into
+// memory: its result stands in event State.ClosingEvent.
 type Settled struct {
 	Row   store.RunRow
 	State *pb.RunState
