@@ -83,8 +83,11 @@ func start(t *testing.T, c fleet.Config) *fleet.Fleet {
 	return f
 }
 
+// fence grows, as the engine's do.
+var fence atomic.Int64
+
 // post makes a call and returns the answer's status, or 0 when there was none.
-func post(t *testing.T, f *fleet.Fleet, s wire.Service, key string, fence int64, request any) int {
+func post(t *testing.T, f *fleet.Fleet, s wire.Service, key string, request any) int {
 	t.Helper()
 	body, err := json.Marshal(request)
 	if err != nil {
@@ -96,7 +99,7 @@ func post(t *testing.T, f *fleet.Fleet, s wire.Service, key string, fence int64,
 	}
 	req.Close = true
 	req.Header.Set(wire.KeyHeader, key)
-	req.Header.Set(wire.FenceHeader, strconv.FormatInt(fence, 10))
+	req.Header.Set(wire.FenceHeader, strconv.FormatInt(fence.Add(1), 10))
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return 0
@@ -105,14 +108,11 @@ func post(t *testing.T, f *fleet.Fleet, s wire.Service, key string, fence int64,
 	return resp.StatusCode
 }
 
-// fence grows, as the engine's do.
-var fence atomic.Int64
-
 // insist calls until there is an answer.
 func insist(t *testing.T, f *fleet.Fleet, s wire.Service, key string, request any) {
 	t.Helper()
 	for {
-		switch status := post(t, f, s, key, fence.Add(1), request); {
+		switch status := post(t, f, s, key, request); {
 		case status == http.StatusOK:
 			return
 		case status != 0:
@@ -148,7 +148,7 @@ func TestAServiceThatDiesBeforeTheWorkHasNotDoneIt(t *testing.T) {
 	t.Setenv(scriptEnv, string(chaos.DieBefore))
 	f := start(t, fleet.Config{})
 	url := f.URL(wire.Payments)
-	if status := post(t, f, wire.Payments, "k", 1, charge); status != 0 {
+	if status := post(t, f, wire.Payments, "k", charge); status != 0 {
 		t.Errorf("the call was answered %d", status)
 	}
 	insist(t, f, wire.Payments, "k", charge)
@@ -167,7 +167,7 @@ func TestAServiceThatDiesBeforeTheWorkHasNotDoneIt(t *testing.T) {
 func TestAServiceThatDiesAfterTheWorkHasDoneItOnce(t *testing.T) {
 	t.Setenv(scriptEnv, string(chaos.DieAfter))
 	f := start(t, fleet.Config{})
-	if status := post(t, f, wire.Stock, "k", 1, reserve); status != 0 {
+	if status := post(t, f, wire.Stock, "k", reserve); status != 0 {
 		t.Errorf("the call was answered %d", status)
 	}
 	insist(t, f, wire.Stock, "k", reserve)

@@ -136,10 +136,14 @@ func (s *sheet) engine(e Engine) {
 func (s *sheet) balance(in Input) {
 	g := total(in)
 	s.title("Balance")
-	s.line(plain, "  money    %18s charged   = %18s shipped + %18s refunded", euros(g.charged), euros(g.shipped), euros(g.refunded))
-	s.line(plain, "  goods    %12d pieces at first  = %14d pieces left + %11d pieces sold", g.initial, g.left, g.sold)
-	s.line(plain, "  parcels  %18d sent      = %18d under way + %16d called back", g.parcelsSent, g.parcelsSent-g.parcelsBack, g.parcelsBack)
-	s.line(plain, "  mails    %18d sent", g.mailsOut)
+	for _, b := range []struct{ what, all, all2, first, first2, rest, rest2 string }{
+		{"money", euros(g.charged), "charged", euros(g.shipped), "shipped", euros(g.refunded), "refunded"},
+		{"goods", grouped(g.initial), "at first", grouped(g.left), "left", grouped(g.sold), "sold"},
+		{"parcels", grouped(g.parcelsSent), "sent", grouped(g.parcelsSent - g.parcelsBack), "under way", grouped(g.parcelsBack), "called back"},
+	} {
+		s.line(plain, "  %-8s%16s %-8s = %16s %-9s + %16s %s", b.what, b.all, b.all2, b.first, b.first2, b.rest, b.rest2)
+	}
+	s.line(plain, "  %-8s%16s sent", "mails", grouped(g.mailsOut))
 }
 
 // columns of the table of services: what a row is counted as.
@@ -152,8 +156,8 @@ var columns = []struct {
 	{"sealed", func(_ wire.Service, r wire.Row) bool { return r.Kind == wire.RowSeal }},
 	{"repeats", func(_ wire.Service, r wire.Row) bool { return r.Kind == wire.RowRepeat }},
 	{"refused", func(_ wire.Service, r wire.Row) bool { return r.Code.Status() == 403 && r.Kind == wire.RowRefused }},
-	{"too late", func(_ wire.Service, r wire.Row) bool { return r.Code == wire.IsSealed }},
-	{"old fence", func(_ wire.Service, r wire.Row) bool { return r.Code == wire.OldFence }},
+	{"late", func(_ wire.Service, r wire.Row) bool { return r.Code == wire.IsSealed }},
+	{"fenced", func(_ wire.Service, r wire.Row) bool { return r.Code == wire.OldFence }},
 	{"misused", func(_ wire.Service, r wire.Row) bool { return r.Code == wire.OtherEndpoint || r.Code == wire.OtherBody }},
 }
 
