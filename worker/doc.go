@@ -1,0 +1,40 @@
+// Package worker runs user code: workflows by folding them, activities by
+// calling them. It is one end of the worker stream.
+//
+// # The loop
+//
+// A worker opens a stream to the engine, says what it can run (hello), and from
+// then on takes what comes:
+//
+//	assign, inputs, drops → the run's queue (runs.go) → a fold on a goroutine of
+//	                        the run's own (fold.go) → Decided or Fault
+//	tasks, cancels        → a goroutine for each task (task.go) → Done
+//	durable               → results are forgotten, log records are released
+//
+// and all that goes up passes through one outbox (outbox.go), in order, as few
+// and as full messages as the moment allows. When the stream breaks, another one
+// is opened after a backoff (session.go).
+//
+// # What holds
+//
+//  1. The goroutine that reads the stream never runs user code and never waits
+//     for it.
+//  2. A run is never folded twice at once, and what its folds decide goes up in
+//     their order.
+//  3. A delivery that the process has seen is not run again. Its result is kept,
+//     and sent again on the next stream, until the engine says that it is
+//     durable.
+//  4. Copies of runs live as long as the stream that assigned them: the engine
+//     assigns them elsewhere when it breaks. Activities go on.
+//  5. A fault of user code (a panic, runtime.Goexit, a value that cannot be
+//     encoded) ends that fold or that attempt and nothing else. A panic in a
+//     goroutine that user code starts by itself cannot be caught by anybody: it
+//     ends the process.
+//  6. What workflow code logs is released when the decisions of that fold are
+//     durable.
+//
+// # What it must not know
+//
+// How the engine decides, stores or retries, and which transport carries the
+// stream: Conn is all it sees.
+package worker

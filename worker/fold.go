@@ -1,0 +1,186 @@
+package worker
+
+import (
+	"context"
+	"sync"
+
+	"github.com/engined/engined/internal/replay"
+	pb "github.com/engined/engined/proto/enginepb"
+)
+
+// run is this worker's copy of a run, under one stamp. Inputs wait in its queue;
+// one goroutine at a time folds them.
+type run struct {
+	s     *session
+	no    int64
+	stamp *pb.Stamp
+
+	mu      sync.Mutex
+	assign  *pb.Assign // to be loaded first
+	inputs  []*pb.Event
+	folding bool
+	dropped bool
+
+	code *replay.Run // of the goroutine that folds
+}
+
+func (r *run) load(a *pb.Assign) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.assign = a
+	r.wake()
+}
+
+func (r *run) add(in *pb.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.inputs = append(r.inputs, in)
+	r.wake()
+}
+
+// drop makes the copy end, as soon as it does not fold.
+func (r *run) drop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.dropped = true
+	r.wake()
+}
+
+// wake starts a goroutine that folds, unless there is one. mu is held.
+func (r *run) wake() {
+	if r.folding {
+		return
+	}
+	r.folding = true
+	r.s.w.group.Run("fold", func(context.Context) error { r.foldAll(); return nil }, func(err error) error {
+		if err != nil {
+			// Not the code's fault, which comes as a value: the worker's own.
+			r.fault(&replay.Panic{Value: err})
+		}
+		return nil
+	})
+}
+
+// foldAll folds until nothing waits.
+func (r *run) foldAll() {
+	for {
+		assign, inputs, more := r.next()
+		if !more {
+			return
+		}
+		r.fold(assign, inputs)
+	}
+}
+
+// next takes what waits. When nothing does, or the copy was dropped, the
+// goroutine's time is over.
+func (r *run) next() (*pb.Assign, []*pb.Event, bool) {
+	r.mu.Lock()
+	if r.dropped {
+		r.mu.Unlock()
+		r.end() // once: folding stays set, so nobody comes after
+		return nil, nil, false
+	}
+	defer r.mu.Unlock()
+	assign, inputs := r.assign, r.inputs
+	r.assign, r.inputs = nil, nil
+	if assign == nil && len(inputs) == 0 {
+		r.folding = false
+		return nil, nil, false
+	}
+	return assign, inputs, true
+}
+
+// end unwinds the code.
+func (r *run) end() {
+	if r.code == nil {
+		return
+	}
+	if err := r.code.Close(); err != nil {
+		r.s.w.opts.Logger.Error("workflow code did not let itself be ended", "run", r.no, "err", err)
+	}
+	r.code = nil
+}
+
+// fold folds what waited and answers for all of it at once.
+func (r *run) fold(assign *pb.Assign, inputs []*pb.Event) {
+	var decisions []*pb.Event
+	var through int64
+	var err error
+	if assign != nil {
+		decisions, through, err = r.begin(assign)
+		if through <= assign.Processed {
+			through = 0 // nothing of it was new: no answer is due
+		}
+	}
+	for _, in := range inputs {
+		if err != nil || r.code.Closed() {
+			break
+		}
+		var asked []*pb.Event
+		if asked, err = r.code.Fold(in); err == nil {
+			decisions, through = append(decisions, asked...), in.Id
+		}
+	}
+	if err != nil {
+		r.fault(err)
+		return
+	}
+	if through == 0 {
+		return
+	}
+	r.answer(decisions, through)
+	if r.code.Closed() && r.s.remove(r) {
+		r.drop()
+	}
+}
+
+func (r *run) answer(decisions []*pb.Event, through int64) {
+	it := item{decided: &pb.Decided{Run: r.no, Stamp: r.stamp, Through: through, Decisions: decisions}}
+	if records := r.code.Logs(); len(records) > 0 {
+		it.sent = func(seq int64) { r.s.keepLogs(seq, records) }
+	}
+	r.s.out.put(it)
+}
+
+// begin loads the history into new code.
+func (r *run) begin(a *pb.Assign) ([]*pb.Event, int64, error) {
+	w := r.s.w
+	if len(a.History) == 0 {
+		return nil, 0, &replay.BadHistory{Why: "it is empty"}
+	}
+	name := a.History[0].GetWorkflowStarted().GetType()
+	t := w.registry.workflows[name]
+	if t == nil {
+		return nil, 0, &unknownTypeError{unknown("workflow", name, w.opts.Queue, w.registry.workflowNames())}
+	}
+	r.code = replay.New(replay.Config{
+		RunNo: a.Run, SameActivity: w.registry.sameActivity, ActivityName: w.registry.activityName, Spawn: w.spawn,
+	}, t.body)
+	return r.code.Load(a.History, a.Processed, a.Folded)
+}
+
+// spawn runs f on a goroutine of its own, however f ends.
+func (w *Worker) spawn(f func()) {
+	w.group.Run("unwind", func(context.Context) error { f(); return nil }, func(error) error { return nil })
+}
+
+type unknownTypeError struct{ why string }
+
+func (e *unknownTypeError) Error() string { return e.why }
+
+// fault tells the engine that this build cannot go on with the run, and forgets
+// the copy.
+func (r *run) fault(err error) {
+	f := &pb.Fault{Run: r.no, Stamp: r.stamp, Kind: replay.FaultKind(err), Failure: &pb.Failure{
+		Outcome: pb.Outcome_OUTCOME_CODE_FAULT, Message: err.Error(), Stack: replay.Stack(err),
+	}}
+	if _, ok := err.(*unknownTypeError); ok {
+		f.Kind, f.Failure.Outcome = pb.FaultKind_FAULT_KIND_UNKNOWN_TYPE, pb.Outcome_OUTCOME_UNKNOWN_TYPE
+	}
+	r.s.w.opts.Logger.Error("workflow code cannot go on with a run", "run", r.no, "kind", f.Kind, "err", err)
+	r.s.out.put(item{fault: f})
+	if r.s.remove(r) {
+		r.drop()
+	}
+}

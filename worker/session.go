@@ -1,0 +1,222 @@
+package worker
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/engined/engined/internal/replay"
+	"github.com/engined/engined/internal/retry"
+	pb "github.com/engined/engined/proto/enginepb"
+)
+
+// session is one stream, with the copies of runs that were assigned over it.
+type session struct {
+	w      *Worker
+	stream Stream
+	out    *outbox
+	// ended is closed when the stream is over.
+	ended chan struct{}
+	// durable is the newest number of that name; of the goroutine that receives.
+	durable int64
+
+	mu   sync.Mutex
+	runs map[int64]*run
+	logs []loggedFold // in the order of their messages
+}
+
+// loggedFold is what workflow code logged in a fold, until the message that
+// carries its decisions is durable.
+type loggedFold struct {
+	seq     int64
+	records []replay.Record
+}
+
+// reconnect spaces the tries to reach the engine.
+var reconnect = retry.Policy{Attempts: -1, Base: 50 * time.Millisecond, Cap: 2 * time.Second}
+
+// connect keeps a stream open until the worker is stopped.
+func (w *Worker) connect(ctx context.Context) error {
+	for try := 0; ctx.Err() == nil; try++ {
+		began := time.Now()
+		err := w.serve(ctx)
+		if ctx.Err() != nil || w.isStopping() {
+			return nil
+		}
+		if time.Since(began) > reconnect.Cap {
+			try = 0 // it was a good one
+		}
+		wait := reconnect.Delay(try, rand.Uint64())
+		w.opts.Logger.Warn("the stream to the engine has ended; connecting again", "err", err, "in", wait, "try", try+1)
+		t := time.NewTimer(wait)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+		}
+	}
+	return nil
+}
+
+func (w *Worker) isStopping() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.stopping
+}
+
+// serve opens a stream and takes what comes over it, to its end.
+func (w *Worker) serve(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := w.conn.Work(ctx)
+	if err != nil {
+		return err
+	}
+	s := &session{w: w, stream: stream, out: newOutbox(), ended: make(chan struct{}), runs: map[int64]*run{}}
+	hello := w.open(s)
+	w.group.Run("worker outbox", func(context.Context) error { return s.out.run(stream, hello, s.ended) }, func(err error) error {
+		if err != nil {
+			cancel() // ends Recv; what it says is told below
+		}
+		return nil
+	})
+	for {
+		var down *pb.WorkerDown
+		if down, err = stream.Recv(); err != nil {
+			break
+		}
+		s.take(down)
+	}
+	w.shut(s)
+	cancel()
+	<-s.out.done
+	return err
+}
+
+// open makes s the present session: the hello lists what the process has, and
+// results that were never acknowledged are sent again.
+func (w *Worker) open(s *session) *pb.Hello {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	hello := w.hello()
+	for _, t := range w.tasks {
+		t.seq = 0
+		if t.done != nil {
+			t.answer(s)
+		}
+	}
+	if w.stopping {
+		s.out.put(item{draining: true})
+	}
+	w.session = s
+	return hello
+}
+
+// shut ends the session. Its copies of runs are of no use: the engine assigns
+// the runs elsewhere.
+func (w *Worker) shut(s *session) {
+	w.mu.Lock()
+	if w.session == s {
+		w.session = nil
+	}
+	w.mu.Unlock()
+	close(s.ended)
+	s.mu.Lock()
+	runs := s.runs
+	s.runs, s.logs = map[int64]*run{}, nil
+	s.mu.Unlock()
+	for _, r := range runs {
+		r.drop()
+	}
+}
+
+// take deals with a message from the engine. It runs no user code and waits for
+// none.
+func (s *session) take(d *pb.WorkerDown) {
+	if d.Durable > s.durable {
+		s.durable = d.Durable
+		s.release(d.Durable)
+		s.w.forget(d.Durable)
+	}
+	for _, a := range d.Assign {
+		s.assign(a)
+	}
+	for _, in := range d.Inputs {
+		if r := s.find(in.Run, in.Stamp); r != nil {
+			r.add(in.Event)
+		}
+	}
+	for _, drop := range d.Drops {
+		if r := s.find(drop.Run, drop.Stamp); r != nil && s.remove(r) {
+			r.drop()
+		}
+	}
+	for _, t := range d.Tasks {
+		s.w.begin(s, t)
+	}
+	for _, c := range d.Cancels {
+		s.w.cancelTask(c)
+	}
+}
+
+// assign takes a run over, in place of an older copy.
+func (s *session) assign(a *pb.Assign) {
+	r := &run{s: s, no: a.Run, stamp: a.Stamp}
+	s.mu.Lock()
+	old := s.runs[a.Run]
+	s.runs[a.Run] = r
+	s.mu.Unlock()
+	if old != nil {
+		old.drop()
+	}
+	r.load(a)
+}
+
+// find returns the copy of the run under this stamp, and none under another.
+func (s *session) find(no int64, stamp *pb.Stamp) *run {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.runs[no]
+	if r == nil || r.stamp.GetIncarnation() != stamp.GetIncarnation() || r.stamp.GetEpoch() != stamp.GetEpoch() {
+		return nil
+	}
+	return r
+}
+
+// remove takes the copy off the list, if it is still on it.
+func (s *session) remove(r *run) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.runs[r.no] != r {
+		return false
+	}
+	delete(s.runs, r.no)
+	return true
+}
+
+// keepLogs holds records back until message seq is durable.
+func (s *session) keepLogs(seq int64, records []replay.Record) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.logs = append(s.logs, loggedFold{seq, records})
+}
+
+// release writes the log records of folds that are durable.
+func (s *session) release(durable int64) {
+	s.mu.Lock()
+	n := 0
+	for n < len(s.logs) && s.logs[n].seq <= durable {
+		n++
+	}
+	out := s.logs[:n:n]
+	s.logs = s.logs[n:]
+	s.mu.Unlock()
+	h := s.w.opts.Logger.Handler()
+	for _, f := range out {
+		for _, rec := range f.records {
+			// A log that cannot be written is nobody's to mend here.
+			_ = h.Handle(s.w.group.Context(), rec.Record)
+		}
+	}
+}
