@@ -131,8 +131,9 @@ var forUsers = []string{
 	"history", "proto/enginepb",
 }
 
-// driverUsers may import the SQLite driver.
-var driverUsers = []string{"engine/store/sqlite/mattn"}
+// driverUsers may import the SQLite driver: the opener of the store, and the
+// example's services, which are programs of their own with a database each.
+var driverUsers = []string{"engine/store/sqlite/mattn", "examples/saga/internal/ledger"}
 
 func allowed(dir string) (imports, bool) {
 	if rest, ok := strings.CutPrefix(dir, examples); ok {

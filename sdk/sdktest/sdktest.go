@@ -128,6 +128,12 @@ func (e *Env) Start() {
 	}
 }
 
+// Pass lets virtual time pass: everything that falls due within d happens.
+func (e *Env) Pass(d time.Duration) {
+	time.Sleep(d) // of the bubble's clock
+	synctest.Wait()
+}
+
 // Restart replaces the engine and its workers, as after a crash: what was not
 // committed is gone, and what was goes on. Env.Engine, Env.Client and Env.Worker
 // are new; the test registers with Env.Worker again and starts it.

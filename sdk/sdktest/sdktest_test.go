@@ -46,7 +46,7 @@ func TestASleepingRunSurvivesItsEngineAndItsWorker(t *testing.T) {
 		}
 		began := time.Now()
 		for range 5 {
-			time.Sleep(5 * 24 * time.Hour) // virtual
+			env.Pass(5 * 24 * time.Hour)
 			env.Restart()
 			register()
 		}
@@ -90,7 +90,7 @@ func TestChangedCodeHoldsTheRunAndTheRightCodeGoesOn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Minute)
+		env.Pass(time.Minute)
 		if err := env.Worker.Stop(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +100,7 @@ func TestChangedCodeHoldsTheRunAndTheRightCodeGoesOn(t *testing.T) {
 		if err := b.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * time.Hour) // the timer fires, and build b gets the run
+		env.Pass(2 * time.Hour) // the timer fires, and build b gets the run
 		d, err := run.Describe(t.Context())
 		if err != nil {
 			t.Fatal(err)
