@@ -13,7 +13,7 @@ func PlaceOrder(context.Context, int) (int, error) { return 0, nil }
 
 func func1() {}
 
-type Shop struct{ n int }
+type Shop struct{}
 
 func (*Shop) Charge(context.Context, int) (int, error) { return 0, nil }
 func (Shop) Ship(context.Context, int) error           { return nil }

@@ -14,11 +14,13 @@ import (
 	"github.com/engined/engined/sdk/failure"
 )
 
+type wrapping struct{}
+
 func TestInfoAndLoggerComeFromTheContext(t *testing.T) {
 	var log bytes.Buffer
 	info := activity.Info{WorkflowID: "order-1", RunID: "R", Type: "Shop.Charge", Attempt: 3, Key: "k", Fence: 7}
 	ctx := activity.NewContext(t.Context(), info, slog.New(slog.NewTextHandler(&log, nil)))
-	ctx = context.WithValue(ctx, struct{}{}, "wrapped")
+	ctx = context.WithValue(ctx, wrapping{}, "wrapped")
 	if got := activity.GetInfo(ctx); got != info {
 		t.Errorf("info %+v", got)
 	}

@@ -30,7 +30,7 @@ func decode(f *pb.Failure, c codec.Codec, depth int) *Error {
 			e.causes = append(e.causes, decode(cause, c, depth+1))
 		}
 	}
-	sentinel, t := known.lookup(f.Type)
+	t, sentinel := known.lookup(f.Type)
 	switch {
 	case sentinel != nil:
 		e.known = sentinel

@@ -131,8 +131,8 @@ func (r *registry) nameOf(err error) (name string, isType bool) {
 	return name, isType
 }
 
-func (r *registry) lookup(name string) (sentinel error, t reflect.Type) {
+func (r *registry) lookup(name string) (t reflect.Type, sentinel error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.sentinels[name], r.types[name]
+	return r.types[name], r.sentinels[name]
 }

@@ -198,6 +198,9 @@ func TestResultsAreExactAndMayBeAskedForAgain(t *testing.T) {
 		}
 		first["n"]++ // must not change what the next one gets
 		second, err := f.Get(ctx)
+		if err != nil {
+			return "", err
+		}
 		if !f.Ready() || second["n"] != 9007199254740993 {
 			t.Errorf("second is %v", second)
 		}
