@@ -22,18 +22,26 @@ import (
 	"github.com/engined/engined/examples/saga/internal/wire"
 )
 
-// scriptEnv holds kinds of faults, joined by commas: the n-th try of a key on a
-// forward endpoint meets the n-th.
+// scriptEnv holds kinds of faults by endpoint, as JSON: a key's first try meets
+// its endpoint's.
 const scriptEnv = "FLEET_TEST_SCRIPT"
 
-type script []string
+type script map[string]chaos.Kind
 
 func (s script) At(c chaos.Call) chaos.Fault {
-	forward := slices.Contains([]string{wire.Charge, wire.Reserve, wire.Ship, wire.Send}, c.Endpoint)
-	if !forward || c.Try > int64(len(s)) {
+	if c.Try > 1 {
 		return chaos.Fault{}
 	}
-	return chaos.Fault{Kind: chaos.Kind(s[c.Try-1])}
+	return chaos.Fault{Kind: s[c.Endpoint]}
+}
+
+func (s script) set(t *testing.T) {
+	t.Helper()
+	data, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(scriptEnv, string(data))
 }
 
 func TestMain(m *testing.M) {
@@ -49,15 +57,19 @@ func TestMain(m *testing.M) {
 
 func serve() error {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	kinds := os.Getenv(scriptEnv)
-	if kinds == "" {
+	data := os.Getenv(scriptEnv)
+	if data == "" {
 		return service.Main(context.Background(), os.Stdin, os.Stdout, log)
 	}
 	c, err := service.ReadConfig(os.Stdin)
 	if err != nil {
 		return err
 	}
-	c.Plan = script(strings.Split(kinds, ","))
+	var plan script
+	if err := json.Unmarshal([]byte(data), &plan); err != nil {
+		return err
+	}
+	c.Plan = plan
 	return service.Run(context.Background(), c, os.Stdin, os.Stdout, log)
 }
 
@@ -89,11 +101,15 @@ var fence atomic.Int64
 // post makes a call and returns the answer's status, or 0 when there was none.
 func post(t *testing.T, f *fleet.Fleet, s wire.Service, key string, request any) int {
 	t.Helper()
+	endpoint := s.Forward()
+	if _, undo := request.(wire.UndoRequest); undo {
+		endpoint = s.Undo()
+	}
 	body, err := json.Marshal(request)
 	if err != nil {
 		t.Fatal(err)
 	}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.URL(s)+"/"+s.Forward(), bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.URL(s)+"/"+endpoint, bytes.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +161,7 @@ var (
 )
 
 func TestAServiceThatDiesBeforeTheWorkHasNotDoneIt(t *testing.T) {
-	t.Setenv(scriptEnv, string(chaos.DieBefore))
+	script{wire.Charge: chaos.DieBefore}.set(t)
 	f := start(t, fleet.Config{})
 	url := f.URL(wire.Payments)
 	if status := post(t, f, wire.Payments, "k", charge); status != 0 {
@@ -165,7 +181,7 @@ func TestAServiceThatDiesBeforeTheWorkHasNotDoneIt(t *testing.T) {
 }
 
 func TestAServiceThatDiesAfterTheWorkHasDoneItOnce(t *testing.T) {
-	t.Setenv(scriptEnv, string(chaos.DieAfter))
+	script{wire.Reserve: chaos.DieAfter}.set(t)
 	f := start(t, fleet.Config{})
 	if status := post(t, f, wire.Stock, "k", reserve); status != 0 {
 		t.Errorf("the call was answered %d", status)
@@ -180,6 +196,35 @@ func TestAServiceThatDiesAfterTheWorkHasDoneItOnce(t *testing.T) {
 	}
 	if len(l.Shelves) != 1 || l.Shelves[0].Left != 3 {
 		t.Errorf("shelves %v", l.Shelves)
+	}
+}
+
+func TestACallThatWaitsForItsUndoComesThoughTheUndoKilledTheService(t *testing.T) {
+	script{wire.Reserve: chaos.LateAfterUndo, wire.Release: chaos.DieAfter}.set(t)
+	f := start(t, fleet.Config{})
+	undo := wire.UndoRequest{Order: "o1", ForwardKey: "k", Outcome: wire.Unknown}
+	if status := post(t, f, wire.Stock, "k", reserve); status != 0 {
+		t.Errorf("the call was answered %d", status)
+	}
+	if status := post(t, f, wire.Stock, "u", undo); status != 0 {
+		t.Errorf("the undo was answered %d", status)
+	}
+	insist(t, f, wire.Stock, "u", undo)
+	// Read as it is: Collect would bring what is held back.
+	resp, err := http.Get(f.URL(wire.Stock) + wire.LedgerPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	var l wire.Ledger
+	if err := json.NewDecoder(resp.Body).Decode(&l); err != nil {
+		t.Fatal(err)
+	}
+	if got := kinds(l); !slices.Equal(got, []string{wire.RowSeal, wire.RowRefused, wire.RowRepeat}) || l.Held != 0 {
+		t.Errorf("the ledger has %q, %d calls are held back", got, l.Held)
+	}
+	if len(l.Faults) != 2 || l.Faults[1].Kind != string(chaos.LateAfterUndo) {
+		t.Errorf("faults %v", l.Faults)
 	}
 }
 

@@ -1,7 +1,9 @@
 package service_test
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"github.com/engined/engined/examples/saga/internal/chaos"
 	"github.com/engined/engined/examples/saga/internal/wire"
@@ -115,7 +117,12 @@ func TestACallHeldUntilItsUndoComesRightAfterIt(t *testing.T) {
 func TestALateCallComesByItselfWhenItIsDue(t *testing.T) {
 	r := start(t, wire.Mail, script{wire.Send: {{Kind: chaos.Late, Delay: 1}}})
 	r.lost(wire.Send, "k", 1, mail)
-	for r.page().Held > 0 { // each turn is a round trip; the test's own limit ends it
+	bound, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for r.page().Held > 0 { // each turn is a round trip
+		if bound.Err() != nil {
+			t.Fatal("the call never comes")
+		}
 	}
 	r.kinds(wire.Send)
 	r.faults(chaos.Late)

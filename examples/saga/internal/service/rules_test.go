@@ -64,6 +64,7 @@ func TestALowerFenceIsRefused(t *testing.T) {
 	r.left("A", 3)
 	r.want("", wire.Release, "u", 10, undo("k", wire.Done))
 	r.want(wire.OldFence, wire.Release, "u", 9, undo("k", wire.Done))
+	r.want(wire.OldFence, wire.Release, "v", 9, undo("k", wire.Done)) // nor by another undo
 	r.left("A", 5)
 }
 
