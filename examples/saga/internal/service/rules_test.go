@@ -1,7 +1,9 @@
 package service_test
 
 import (
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/engined/engined/examples/saga/internal/wire"
@@ -22,6 +24,29 @@ func TestTheSameKeyGetsTheSameAnswerAndOneEffect(t *testing.T) {
 				t.Errorf("%d starts", got)
 			}
 		})
+	}
+}
+
+func TestCallsAtTheSameTimeHaveOneEffect(t *testing.T) {
+	r := start(t, wire.Stock, nil)
+	const calls = 20
+	bodies := make([]string, calls)
+	var all sync.WaitGroup
+	for i := range calls {
+		all.Go(func() { bodies[i] = r.want("", wire.Reserve, "k", 1, reserve).body })
+	}
+	all.Wait()
+	if slices.Sort(bodies); bodies[0] != bodies[calls-1] {
+		t.Errorf("answers %q", bodies)
+	}
+	r.left("A", 3)
+	if r.page().Rows[0].Kind != wire.Reserve {
+		t.Error("the effect is not the first line")
+	}
+	for _, row := range r.page().Rows[1:] {
+		if row.Kind != wire.RowRepeat {
+			t.Errorf("line %d is a %s", row.N, row.Kind)
+		}
 	}
 }
 
