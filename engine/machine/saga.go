@@ -54,10 +54,10 @@ func undoable(e *Entry) bool { return e != nil && e.activity().GetUndo() != nil 
 func (s *Shard) takeUp(r *Run, e *Entry) {
 	a := e.activity()
 	switch {
-	case undoing(a) || a.Cancelled:
-		s.put(r, e)
 	case a.Phase == pb.Phase_PHASE_ARMED:
 		s.queueUndo(r, e)
+	case undoing(a) || a.Cancelled:
+		s.put(r, e) // under way already, or asked to stop before
 	default:
 		s.cancelActivity(r, e, "compensation has begun")
 	}

@@ -1,0 +1,29 @@
+package machine
+
+import (
+	"github.com/engined/engined/engine/match"
+	"github.com/engined/engined/engine/store"
+)
+
+// rigDesk is the rig's Desk, on the real matcher.
+type rigDesk rig
+
+func matchNeed(n Need, excluded []string) match.Need {
+	return match.Need{Namespace: n.Namespace, Queue: n.Queue, Type: n.Type, Prefer: n.Prefer, Excluded: excluded}
+}
+
+func matchKey(d DeliveryKey) match.DeliveryKey {
+	return match.DeliveryKey{Run: int64(d.Run), Op: d.Op, Role: int32(d.Role), Delivery: d.Delivery}
+}
+
+func (d *rigDesk) Assign(run store.RunNo, n Need, excluded []string) (string, bool) {
+	return d.m.Assign(match.RunKey(run), matchNeed(n, excluded))
+}
+func (d *rigDesk) Unassign(run store.RunNo) { (*rig)(d).offer(d.m.Unassign(match.RunKey(run))) }
+func (d *rigDesk) Slot(k DeliveryKey, n Need) (string, bool) {
+	return d.m.Slot(matchKey(k), matchNeed(n, nil))
+}
+func (d *rigDesk) Hold(k DeliveryKey, worker string) bool { return d.m.Hold(matchKey(k), worker) }
+func (d *rigDesk) Free(k DeliveryKey)                     { (*rig)(d).offer(d.m.Free(matchKey(k))) }
+func (d *rigDesk) Pushed(worker string, bytes int64)      { d.m.Pushed(worker, bytes) }
+func (d *rigDesk) Folded(worker string, bytes int64)      { (*rig)(d).offer(d.m.Folded(worker, bytes)) }
