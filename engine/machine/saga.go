@@ -66,8 +66,11 @@ func (s *Shard) takeUp(r *Run, e *Entry) {
 // queueUndo lets an entry whose forward side is settled wait for its turn.
 func (s *Shard) queueUndo(r *Run, e *Entry) {
 	a := e.activity()
+	if !undoing(a) {
+		a.Delivery = 0
+	} // else it runs once more: its worker must not take it for the first time
 	a.Phase = pb.Phase_PHASE_UNDO_QUEUED
-	a.Attempt, a.Delivery, a.Tally, a.LastFailure = 1, 0, &pb.Tally{}, nil
+	a.Attempt, a.Tally, a.LastFailure = 1, &pb.Tally{}, nil
 	s.put(r, e)
 }
 
