@@ -190,8 +190,12 @@ func cutAt(t *testing.T, b base, fails bool, at int, before bool) int {
 	return n
 }
 
-// live runs an engine with a worker for the time of f.
+// live runs an engine with a worker of the shop for the time of f.
 func live(t *testing.T, st store.Store, s *shop, f func(context.Context, *client.Client)) {
+	liveWith(t, st, s, func(w *worker.Worker) { worker.Workflow(w, placeOrder) }, f)
+}
+
+func liveWith(t *testing.T, st store.Store, s *shop, register func(*worker.Worker), f func(context.Context, *client.Client)) {
 	quiet := slog.New(slog.DiscardHandler)
 	ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
 	defer cancel()
@@ -200,7 +204,7 @@ func live(t *testing.T, st store.Store, s *shop, f func(context.Context, *client
 		t.Fatal(err)
 	}
 	w := worker.New(local{e}, worker.Options{Logger: quiet})
-	worker.Workflow(w, placeOrder)
+	register(w)
 	w.Activities(s)
 	if err := w.Start(ctx); err != nil {
 		t.Fatal(err)
