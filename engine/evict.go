@@ -22,8 +22,11 @@ func (s *shard) tidy() {
 			}
 		}
 	}
-	over := len(s.m.Runs()) - s.e.cfg.ResidentRuns/len(s.e.shards)
-	if over <= 0 {
+	bound := s.e.cfg.ResidentRuns / len(s.e.shards)
+	over := len(s.m.Runs()) - bound
+	// Looking for the idle ones costs as much as there are runs: not for each
+	// new run, but for a sixteenth of the bound at once.
+	if over <= 0 || len(s.m.Runs()) < s.retry {
 		return
 	}
 	var idle []*machine.Run
@@ -33,10 +36,10 @@ func (s *shard) tidy() {
 		}
 	}
 	slices.SortFunc(idle, func(a, b *machine.Run) int { return int(a.Used() - b.Used()) })
-	// A little more than needed, so that this is not done for every run.
-	for _, r := range idle[:min(len(idle), over+over/4)] {
+	for _, r := range idle[:min(len(idle), over+bound/16)] {
 		s.evict(r)
 	}
+	s.retry = len(s.m.Runs()) + bound/16
 }
 
 func (s *shard) evict(r *machine.Run) {

@@ -22,6 +22,7 @@ type shard struct {
 	timers  timers
 	horizon int64  // wake-ups up to here are in timers, or being read
 	held    []item // what came while the shard was being loaded again
+	retry   int    // how many runs must be in memory before idle ones are looked for
 
 	// mu is held for a turn of steps, and by the committer while it takes
 	// writes; never while anything blocks.
@@ -237,10 +238,16 @@ const (
 )
 
 // scan reads the wake-ups of the next window. The horizon moves first, so that
-// what is written while the scan reads is put in by the step; found twice is one.
+// what is decided while the scan reads is put in by the step; what was decided
+// before and is not written yet is still in memory. Found twice is one.
 func (s *shard) scan(now int64) {
 	from := s.horizon
 	s.horizon = now + int64(scanWindow)
+	for _, w := range s.m.Wakes(s.horizon) {
+		if w.At > from {
+			s.timers.add(w)
+		}
+	}
 	after := store.Wake{At: from, Run: maxRun}
 	if from == 0 {
 		after = store.Wake{} // with the rows that are always in memory

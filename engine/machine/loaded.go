@@ -215,6 +215,20 @@ func (r *Run) Idle() bool {
 	return true
 }
 
+// Wakes lists when the entries of the runs in memory want to be woken, up to a
+// time: what the database does not tell of yet.
+func (s *Shard) Wakes(until int64) []Wake {
+	var all []Wake
+	for _, r := range s.inOrder() {
+		for _, e := range r.entries() {
+			if at := e.nextWake(); at > 0 && at <= until {
+				all = append(all, Wake{At: at, Run: r.Row.Run, Op: e.Op})
+			}
+		}
+	}
+	return all
+}
+
 // Used orders runs by their last use, the smallest first.
 func (r *Run) Used() int64 { return r.used }
 
