@@ -26,6 +26,9 @@ func (s *shard) tidy() {
 	over := len(s.m.Runs()) - bound
 	// Looking for the idle ones costs as much as there are runs: not for each
 	// new run, but for a sixteenth of the bound at once.
+	if over <= 0 {
+		s.retry = 0
+	}
 	if over <= 0 || len(s.m.Runs()) < s.retry {
 		return
 	}
