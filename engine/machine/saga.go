@@ -199,8 +199,8 @@ func (s *Shard) sagaCommit(r *Run, ops []string) {
 		if !undoable(e) || e.activity().Compensating {
 			continue
 		}
-		if a := e.activity(); a.Phase == pb.Phase_PHASE_ARMED {
-			s.drop(r, e)
+		if a := e.activity(); a.Phase == pb.Phase_PHASE_ARMED || undoing(a) {
+			s.drop(r, e) // undoing: an undo that had failed for good
 		} else {
 			a.Undo = nil
 			s.put(r, e)

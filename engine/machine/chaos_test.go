@@ -1,0 +1,358 @@
+package machine
+
+import (
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/engined/engined/engine/store"
+	pb "github.com/engined/engined/proto/enginepb"
+
+	"google.golang.org/protobuf/proto"
+)
+
+// chaos drives a rig by a seed: workers come, go and answer in any way, the code
+// asks for anything, the engine crashes and saves when it pleases. Then all
+// faults stop, and every run must end.
+type chaos struct {
+	*rig
+	rnd      *rand.Rand
+	ops      map[string]int   // operations so far, by workflow id
+	answered map[string]Stamp // stamp under which `upto` was answered
+	upto     map[string]int64
+	polite   bool // faults have stopped
+	did      map[string]int
+}
+
+func newChaos(t *testing.T, seed uint64) *chaos {
+	return &chaos{
+		rig: newRig(t), rnd: rand.New(rand.NewPCG(seed, 7)), ops: map[string]int{},
+		answered: map[string]Stamp{}, upto: map[string]int64{}, did: map[string]int{},
+	}
+}
+
+var chaosIDs = []string{"a", "b", "c"}
+
+var chaosSeeds = flag.Uint64("seeds", 1500, "how many seeds TestEveryRunEndsWhateverHappens takes")
+
+func TestEveryRunEndsWhateverHappens(t *testing.T) {
+	did := map[string]int{}
+	for seed := range *chaosSeeds {
+		c := newChaos(t, seed)
+		c.live(120)
+		if !t.Failed() {
+			c.heal()
+		}
+		if t.Failed() {
+			t.Fatalf("seed %d:\n%s", seed, c.told.String())
+		}
+		for what, n := range c.did {
+			did[what] += n
+		}
+	}
+	for _, what := range []string{"gone", "crash", "late", "refuse", "evict", "cancel", "undo", "lost"} {
+		if did[what] == 0 {
+			t.Errorf("void: no %q ever happened", what)
+		}
+	}
+}
+
+func TestTheSameSeedTellsTheSameStory(t *testing.T) {
+	hash := func() uint64 {
+		c := newChaos(t, 99)
+		c.live(200)
+		h := fnv.New64a()
+		h.Write([]byte(c.told.String()))
+		return h.Sum64()
+	}
+	if a, b := hash(), hash(); a != b {
+		t.Errorf("two runs of one seed differ: %x, %x", a, b)
+	}
+}
+
+func (c *chaos) say(what string) {
+	c.did[what]++
+	fmt.Fprintf(&c.told, "> %s\n%s", what, c.story.String())
+	c.story.Reset()
+}
+
+func (c *chaos) live(steps int) {
+	for range steps {
+		if !c.t.Failed() {
+			c.once()
+		}
+	}
+}
+
+func (c *chaos) once() {
+	id := chaosIDs[c.rnd.IntN(len(chaosIDs))]
+	worker := fmt.Sprint("w", 1+c.rnd.IntN(2))
+	what := ""
+	switch n := c.rnd.IntN(100); {
+	case n < 10:
+		what = "worker"
+		if !c.m.Connected(worker) {
+			c.connect(args{plain: []string{worker}, named: map[string]string{"slots": fmt.Sprint(1 + c.rnd.IntN(3))}})
+		}
+	case n < 13:
+		what = "gone"
+		if c.m.Connected(worker) {
+			c.m.Disconnect(worker)
+			c.step(&WorkerGone{Worker: worker})
+		}
+	case n < 20:
+		what = "start"
+		c.start(args{plain: []string{id}, named: map[string]string{"request": fmt.Sprint("r", c.rnd.IntN(4), id)}})
+	case n < 45:
+		what = "decide"
+		c.decideSomething(id)
+	case n < 70:
+		what = c.answerSomething()
+	case n < 75:
+		what = "pass"
+		c.pass(c.rnd.Int64N(20e9))
+	case n < 93:
+		what = "save"
+		c.save()
+	case n < 95:
+		what = "crash"
+		c.load()
+	case n < 97:
+		what = "evict"
+		if len(c.unsaved) == 0 {
+			c.evict(id)
+		}
+	case n < 98:
+		what = "cancel"
+		c.step(&Cancel{To: "cancel", Req: &pb.CancelRequest{Run: &pb.RunRef{Namespace: "default", WorkflowId: id}, RequestId: fmt.Sprint("c", c.ops[id])}})
+	default:
+		what = "await"
+		c.step(&Await{Ref: &pb.RunRef{Namespace: "default", WorkflowId: id}, To: "await"})
+	}
+	c.say(what)
+}
+
+// owes says whether the holder of id has an input to answer, and under what.
+func (c *chaos) owes(id string) (Send, bool) {
+	s, ok := c.stamps[id]
+	if !ok {
+		return s, false
+	}
+	stamp := stampOf(s.Assign.Stamp)
+	through := c.given[id]
+	if c.answered[id] == stamp && c.upto[id] >= through || through <= s.Assign.Processed {
+		return s, false
+	}
+	c.answered[id], c.upto[id] = stamp, through
+	return s, true
+}
+
+func (c *chaos) decideSomething(id string) {
+	s, ok := c.owes(id)
+	if !ok {
+		return
+	}
+	d := &pb.Decided{Run: s.Assign.Run, Stamp: s.Assign.Stamp, Through: c.given[id]}
+	r := c.s.runs[store.RunNo(s.Assign.Run)]
+	for range c.rnd.IntN(4) {
+		if !c.polite && r != nil {
+			d.Decisions = append(d.Decisions, c.anyDecision(id, r))
+		}
+	}
+	switch {
+	case c.polite || c.rnd.IntN(12) == 0:
+		d.Decisions = append(d.Decisions, c.decision("complete"))
+	case c.rnd.IntN(8) == 0:
+		d.Decisions = append(d.Decisions, c.decision("fail"))
+	}
+	for _, e := range d.Decisions {
+		e.Cause = d.Through
+	}
+	c.step(&Decided{Origin: c.origin(s.Worker), Decided: d})
+}
+
+// anyDecision makes up what the code may ask for: something new, or something
+// about what it has asked for before.
+func (c *chaos) anyDecision(id string, r *Run) *pb.Event {
+	c.ops[id]++
+	op := fmt.Sprint("#", c.ops[id])
+	var timers, activities, sagas []string
+	for _, e := range r.entries() {
+		switch a := e.activity(); {
+		case e.P.GetTimer() != nil:
+			timers = append(timers, e.Op)
+		case a.GetUndo() != nil:
+			sagas = append(sagas, e.Op)
+			fallthrough
+		case a != nil:
+			activities = append(activities, e.Op)
+		}
+	}
+	one := func(of []string) string { return of[c.rnd.IntN(len(of))] }
+	switch n := c.rnd.IntN(8); {
+	case n == 0:
+		return c.decision("timer " + op + " " + fmt.Sprint(c.rnd.IntN(30)) + "s")
+	case n == 1 && len(timers) > 0:
+		return c.decision("stop-timer " + one(timers))
+	case n == 2 && len(activities) > 0:
+		return c.decision("stop-activity " + one(activities))
+	case n == 3 && len(sagas) > 0:
+		return c.decision("compensate " + op + " " + strings.Join(sagas, ","))
+	case n == 4 && len(sagas) > 0:
+		return c.decision("commit " + op + " " + one(sagas))
+	}
+	text := fmt.Sprintf("activity %s Charge attempts=%d run=10s all=60s", op, 1+c.rnd.IntN(3))
+	if c.rnd.IntN(2) == 0 {
+		text += " undo=Refund undo-attempts=" + []string{"0", "0", "0", "2"}[c.rnd.IntN(4)]
+	}
+	return c.decision(text)
+}
+
+// answerSomething answers a task, sometimes one that was given up long ago, and
+// sometimes twice.
+func (c *chaos) answerSomething() string {
+	names := sortedKeys(c.tasks)
+	if len(names) == 0 {
+		return "answer"
+	}
+	name := names[c.rnd.IntN(len(names))]
+	t := c.tasks[name]
+	outcome := []string{"ok", "ok", "ok", "failed", "final", "interrupted", "panicked", "cancelled", "large", "unknown"}[c.rnd.IntN(10)]
+	if c.polite {
+		outcome = "ok"
+	}
+	d := &pb.Done{Delivery: t.Delivery, Outcome: outcomes[outcome]}
+	if outcome != "ok" {
+		d.Failure = &pb.Failure{Message: outcome, Final: outcome == "final"}
+	}
+	what := "answer"
+	if t.Delivery.Role == pb.Role_ROLE_UNDO {
+		what = "undo"
+	}
+	if c.holderOf(t) == "" {
+		what = "late"
+	}
+	if c.polite || c.rnd.IntN(4) > 0 {
+		delete(c.tasks, name)
+	}
+	for _, w := range []string{"w1", "w2"} {
+		c.step(&Done{Origin: c.origin(w), Done: d})
+	}
+	return what
+}
+
+// holderOf is the worker that has the task's delivery in memory, or "".
+func (c *chaos) holderOf(t *pb.Task) string {
+	r := c.s.runs[store.RunNo(t.Delivery.Run)]
+	if r == nil || r.Entries[t.Delivery.Op] == nil {
+		return ""
+	}
+	if a := r.Entries[t.Delivery.Op].activity(); a != nil && a.Delivery == t.Delivery.Delivery {
+		return a.Worker
+	}
+	return ""
+}
+
+// heal stops all faults and lets everything end.
+func (c *chaos) heal() {
+	c.polite = true
+	c.save()
+	if c.rnd.IntN(4) == 0 && len(c.s.inOrder()) > 0 {
+		c.did["refuse"]++ // of a clean run: it is held, and nothing else happens
+		c.step(&Refused{Run: c.s.inOrder()[0].Row.Run, Reason: "the row is bad"})
+	}
+	// Code that waits for nothing ends when it is cancelled.
+	for _, id := range chaosIDs {
+		c.step(&Cancel{To: "cancel", Req: &pb.CancelRequest{Run: &pb.RunRef{Namespace: "default", WorkflowId: id}, RequestId: "end"}})
+	}
+	for round := range 400 {
+		for _, w := range []string{"w1", "w2"} {
+			if !c.m.Connected(w) {
+				c.connect(args{plain: []string{w}, named: map[string]string{"slots": "10"}})
+			}
+		}
+		c.save()
+		for _, id := range chaosIDs {
+			c.decideSomething(id)
+		}
+		for range len(c.tasks) {
+			c.answerSomething()
+		}
+		c.save()
+		c.pass(10e9)
+		c.save()
+		c.say(fmt.Sprint("round ", round))
+		if c.over() {
+			break
+		}
+	}
+	c.verdict()
+}
+
+// over says that every run has ended, or waits for people.
+func (c *chaos) over() bool {
+	return !slices.ContainsFunc(c.numbers(), func(no store.RunNo) bool { return !c.ended(no) })
+}
+
+func (c *chaos) ended(no store.RunNo) bool {
+	row, state := c.db[no].row, &pb.RunState{}
+	if err := proto.Unmarshal(row.State, state); err != nil {
+		c.t.Fatal(err)
+	}
+	return !row.Open || state.UndoState == pb.UndoState_UNDO_STATE_FAILED || state.Hold.GetKind() == pb.HoldKind_HOLD_KIND_QUARANTINED
+}
+
+func (c *chaos) verdict() {
+	for _, no := range c.numbers() {
+		if !c.ended(no) {
+			c.t.Errorf("%s (run %d) never ends", c.db[no].row.WorkflowID, no)
+		}
+		c.checkAttempts(c.db[no])
+	}
+	if c.t.Failed() || slices.ContainsFunc(c.s.inOrder(), func(r *Run) bool { return r.Row.Open }) {
+		return
+	}
+	for _, w := range []string{"w1", "w2"} {
+		// A slot whose worker never answers stays taken: its worker is gone by then.
+		if slots, runs := c.m.Usage(w); runs != 0 || slots > 0 && !c.owedAnswers() {
+			c.t.Errorf("%s has %d slots and %d runs when everything has ended", w, slots, runs)
+		}
+	}
+}
+
+// owedAnswers says that tasks were given out which this test never answered.
+func (c *chaos) owedAnswers() bool {
+	return len(c.tasks) > 0 || c.did["late"] > 0 || c.did["gone"] > 0 || c.did["crash"] > 0
+}
+
+// checkAttempts holds the tallies of a history against the policies.
+func (c *chaos) checkAttempts(d *rows) {
+	allowed := map[string]int32{}
+	for _, e := range d.events {
+		if a := e.GetActivityScheduled(); a != nil {
+			allowed[a.Op] = a.Retry.GetAttempts()
+		}
+		for op, t := range map[string]*pb.Tally{
+			e.GetActivityCompleted().GetOp(): e.GetActivityCompleted().GetTally(), e.GetActivityFailed().GetOp(): e.GetActivityFailed().GetTally(),
+			e.GetActivityTimedOut().GetOp(): e.GetActivityTimedOut().GetTally(), e.GetActivityCancelled().GetOp(): e.GetActivityCancelled().GetTally(),
+		} {
+			if op == "" {
+				continue
+			}
+			// A worker that did not know the type never ran it: that is proof.
+			ran := slices.DeleteFunc(slices.Clone(t.GetLog()), func(a *pb.Attempt) bool { return a.Outcome == pb.Outcome_OUTCOME_UNKNOWN_TYPE })
+			if t.GetAttempts() > allowed[op] || allowed[op] == 1 && len(ran) > 1 {
+				c.t.Errorf("%s: operation %s has %d attempts and ran %d times, its policy allows %d", d.row.WorkflowID, op, t.GetAttempts(), len(ran), allowed[op])
+			}
+			for _, a := range t.GetLog() {
+				if a.Outcome == pb.Outcome_OUTCOME_LOST {
+					c.did["lost"]++
+				}
+			}
+		}
+	}
+}
