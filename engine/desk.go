@@ -59,16 +59,16 @@ func (d *desk) Free(k machine.DeliveryKey) {
 	d.offer(d.m.Free(keyOf(k)))
 }
 
-func (d *desk) Pushed(worker string, bytes int64) {
+func (d *desk) Answered(k machine.DeliveryKey, worker string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.m.Pushed(worker, bytes)
+	d.offer(d.m.Answered(keyOf(k), worker))
 }
 
-func (d *desk) Folded(worker string, bytes int64) {
+func (d *desk) Unfolded(worker string, bytes int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.offer(d.m.Folded(worker, bytes))
+	d.offer(d.m.Unfolded(worker, bytes))
 }
 
 func (d *desk) connect(w match.Worker) {

@@ -31,7 +31,7 @@ func (s *Shard) pushTo(r *Run, e *pb.Event) {
 func (s *Shard) given(r *Run, e *pb.Event) {
 	n := int64(proto.Size(e))
 	r.holder.unfolded = append(r.holder.unfolded, unfolded{e.Id, n})
-	s.cfg.Desk.Pushed(r.holder.worker, n)
+	s.cfg.Desk.Unfolded(r.holder.worker, n)
 }
 
 func (s *Shard) stamp(r *Run) Stamp {
@@ -102,7 +102,7 @@ func (s *Shard) unassign(r *Run) {
 		return
 	}
 	for _, u := range h.unfolded {
-		s.cfg.Desk.Folded(h.worker, u.bytes)
+		s.cfg.Desk.Unfolded(h.worker, -u.bytes)
 	}
 	s.cfg.Desk.Unassign(r.Row.Run)
 	*h = holder{epoch: h.epoch}

@@ -261,6 +261,12 @@ func (c *chaos) holderOf(t *pb.Task) string {
 func (c *chaos) heal() {
 	c.polite = true
 	c.save()
+	// New workers: the old ones may hold slots for tasks that this test has lost
+	// sight of, and will never answer.
+	for _, w := range []string{"w1", "w2"} {
+		c.m.Disconnect(w)
+		c.step(&WorkerGone{Worker: w})
+	}
 	if c.rnd.IntN(4) == 0 && len(c.s.inOrder()) > 0 {
 		c.did["refuse"]++ // of a clean run: it is held, and nothing else happens
 		c.step(&Refused{Run: c.s.inOrder()[0].Row.Run, Reason: "the row is bad"})

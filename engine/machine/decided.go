@@ -44,7 +44,7 @@ func (s *Shard) settleFold(r *Run, through int64) {
 	h := &r.holder
 	n := 0
 	for n < len(h.unfolded) && h.unfolded[n].id <= through {
-		s.cfg.Desk.Folded(h.worker, h.unfolded[n].bytes)
+		s.cfg.Desk.Unfolded(h.worker, -h.unfolded[n].bytes)
 		n++
 	}
 	h.unfolded = append(h.unfolded[:0], h.unfolded[n:]...)

@@ -9,7 +9,7 @@ import (
 // done takes the answer to a task.
 func (s *Shard) done(in *Done) {
 	// Every answer ends its delivery's use of a slot, also a late one.
-	s.cfg.Desk.Free(KeyOf(in.Delivery))
+	s.cfg.Desk.Answered(KeyOf(in.Delivery), in.Worker)
 	if r := s.touch(storeRun(in.Delivery.Run)); r != nil {
 		s.answer(r, in)
 		return

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,6 +28,7 @@ type rig struct {
 	unsaved     []saved
 	wakes       []Wake
 	queue       []Input // to be stepped: offers, rows read
+	unreadable  bool    // reads fail
 	// What the workers were given last, for scripts that answer it.
 	tasks  map[string]*pb.Task // "id op role" of the newest delivery
 	stamps map[string]Send     // by workflow id
@@ -133,7 +135,7 @@ func (r *rig) apply(out *Output) {
 		r.sent(m)
 	}
 	for _, l := range out.Loads {
-		r.queue = append(r.queue, &RowsRead{Load: l, Answer: r.find(l.Key)})
+		r.queue = append(r.queue, r.read(l))
 	}
 	r.wakes = append(r.wakes, out.Wakes...)
 	for _, p := range out.Replies {
@@ -226,7 +228,11 @@ func (r *rig) tasked(worker string, t *pb.Task, how string) {
 	if t.Undo != nil {
 		told = ", told " + strings.ToLower(strings.TrimPrefix(t.Undo.Outcome.String(), "ENTRY_OUTCOME_"))
 	}
-	r.say("to %s: task %s %s of %s, delivery %d%s %s", worker, d.Op, t.Type, t.WorkflowId, d.Delivery, told, how)
+	on := ""
+	if t.Queue != "default" {
+		on = " on " + t.Queue
+	}
+	r.say("to %s: task %s %s%s of %s, delivery %d%s %s", worker, d.Op, t.Type, on, t.WorkflowId, d.Delivery, told, how)
 }
 
 func taskName(id, op string, role pb.Role) string { return fmt.Sprint(id, " ", op, " ", role) }
@@ -318,6 +324,14 @@ func (r *rig) checkRows() {
 				d.row.WorkflowID, d.row.NextEvent-1, d.row.Pending, len(d.events), len(d.pending))
 		}
 	}
+}
+
+func (r *rig) read(l Load) *RowsRead {
+	if r.unreadable {
+		r.say("a read fails")
+		return &RowsRead{Load: l, Err: errors.New("the disk is away")}
+	}
+	return &RowsRead{Load: l, Answer: r.find(l.Key)}
 }
 
 func (r *rig) find(k store.Key) store.Loaded {

@@ -25,5 +25,9 @@ func (d *rigDesk) Slot(k DeliveryKey, n Need) (string, bool) {
 }
 func (d *rigDesk) Hold(k DeliveryKey, worker string) bool { return d.m.Hold(matchKey(k), worker) }
 func (d *rigDesk) Free(k DeliveryKey)                     { (*rig)(d).offer(d.m.Free(matchKey(k))) }
-func (d *rigDesk) Pushed(worker string, bytes int64)      { d.m.Pushed(worker, bytes) }
-func (d *rigDesk) Folded(worker string, bytes int64)      { (*rig)(d).offer(d.m.Folded(worker, bytes)) }
+func (d *rigDesk) Answered(k DeliveryKey, worker string) {
+	(*rig)(d).offer(d.m.Answered(matchKey(k), worker))
+}
+func (d *rigDesk) Unfolded(worker string, bytes int64) {
+	(*rig)(d).offer(d.m.Unfolded(worker, bytes))
+}

@@ -135,10 +135,11 @@ type Desk interface {
 	Hold(d DeliveryKey, worker string) bool
 	// Free ends a delivery's slot or wait.
 	Free(d DeliveryKey)
-	// Pushed and Folded count the bytes of inputs that a worker has not
-	// answered yet.
-	Pushed(worker string, bytes int64)
-	Folded(worker string, bytes int64)
+	// Answered ends a delivery's slot if the worker has it.
+	Answered(d DeliveryKey, worker string)
+	// Unfolded counts the bytes of inputs that a worker has not answered yet:
+	// more of them, or (negative) fewer.
+	Unfolded(worker string, bytes int64)
 }
 
 // Pending state that a Refused or evicted run leaves at the desk.

@@ -99,7 +99,7 @@ func (r *rig) do(command string) {
 	a := parseArgs(rest)
 	ref := &pb.RunRef{Namespace: "default", WorkflowId: a.at(0)}
 	switch name {
-	case "worker": // worker NAME [build=B] [slots=N] [queue=Q]: it connects
+	case "worker": // worker NAME [build=B] [slots=N] [queue=Q] [has=all]: it connects, with what it was given before
 		r.connect(a)
 	case "gone": // gone NAME: its stream breaks
 		r.m.Disconnect(a.at(0))
@@ -131,6 +131,17 @@ func (r *rig) do(command string) {
 		r.save()
 	case "crash": // what is not durable is gone; the shard is loaded again
 		r.load()
+	case "down": // down DURATION: a crash, and the engine is away for so long
+		d, err := time.ParseDuration(a.at(0))
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		r.now += int64(d)
+		r.load()
+	case "attempts": // attempts ID OP: the list in the newest event about the operation
+		r.listAttempts(a.at(0), a.at(1))
+	case "reads": // reads fail|work
+		r.unreadable = a.at(0) == "fail"
 	case "refuse": // refuse ID: the database will not write the run
 		r.refuse(a.at(0))
 	case "evict":
@@ -157,7 +168,13 @@ func (r *rig) connect(a args) {
 	}
 	r.builds[w.ID] = w.Build
 	r.offer(r.m.Connect(w))
-	r.step(&WorkerBack{Worker: w.ID, Received: map[DeliveryKey]bool{}})
+	received := map[DeliveryKey]bool{}
+	for _, t := range r.tasks {
+		if a.named["has"] == "all" {
+			received[KeyOf(t.Delivery)] = true
+		}
+	}
+	r.step(&WorkerBack{Worker: w.ID, Received: received})
 }
 
 func (r *rig) start(a args) {
@@ -198,6 +215,20 @@ func (r *rig) answer(a args) {
 		d.Failure = &pb.Failure{Message: a.at(2), Final: a.at(2) == "final"}
 	}
 	r.step(&Done{Origin: r.origin(cmp.Or(a.named["worker"], "w1")), Done: d})
+}
+
+func (r *rig) listAttempts(id, op string) {
+	var log []*pb.Attempt
+	for _, w := range r.unsaved {
+		for _, e := range w.events {
+			if b := e.GetActivityCompleted(); b.GetOp() == op && w.row.WorkflowID == id {
+				log = b.Tally.Log
+			}
+		}
+	}
+	for _, a := range log {
+		r.say("attempt %d, delivery %d on %s: %s, late %v", a.Attempt, a.Delivery, a.Worker, strings.ToLower(strings.TrimPrefix(a.Outcome.String(), "OUTCOME_")), a.Late)
+	}
 }
 
 func (r *rig) pass(d int64) {
@@ -293,7 +324,7 @@ func (r *rig) decision(s string) *pb.Event {
 func (r *rig) scheduled(a args) *pb.ActivityScheduled {
 	d := &pb.ActivityScheduled{Op: a.at(1), Type: a.at(2), Queue: a.named["queue"], Timeouts: &pb.Timeouts{}}
 	if u := a.named["undo"]; u != "" {
-		d.Undo = &pb.Undo{Type: u}
+		d.Undo = &pb.Undo{Type: u, Queue: a.named["undo-queue"]}
 		if n, err := strconv.Atoi(a.named["undo-attempts"]); err == nil {
 			d.Undo.Retry = &pb.RetryPolicy{Attempts: int32(n)}
 		}

@@ -46,7 +46,8 @@ func (s *Shard) workerBack(in *WorkerBack) {
 			e.lostAt = 0
 			s.cfg.Desk.Hold(thisDelivery(r, e), in.Worker)
 			if !in.Received[thisDelivery(r, e)] {
-				s.send(Send{Worker: in.Worker, Task: s.task(r, e)})
+				// It may not be durable yet that the delivery was started.
+				s.after(r, Dispatch{Worker: in.Worker, Task: s.task(r, e)})
 			}
 		}
 	}

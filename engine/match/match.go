@@ -8,7 +8,7 @@
 //
 // Whoever asks gets an answer at once: a worker, or a place in the queue of what
 // they need. What is given to those who wait comes as Offers from the calls
-// that make room: Connect, Free, Unassign, Folded. Within one need (namespace,
+// that make room: Connect, Free, Unassign, Unfolded. Within one need (namespace,
 // task queue, type) it is first come, first served, and nobody who comes later
 // overtakes those who wait.
 package match
@@ -220,6 +220,15 @@ func (m *Matcher) Free(d DeliveryKey) []Offer {
 	return m.offerSlots(w)
 }
 
+// Answered ends a delivery's slot because the worker has answered: only if it is
+// that worker's. What waits under the same name is not touched.
+func (m *Matcher) Answered(d DeliveryKey, id string) []Offer {
+	if c := m.slots[d]; c == nil || c.worker == nil || c.worker.ID != id {
+		return nil
+	}
+	return m.Free(d)
+}
+
 func (m *Matcher) leaveSlot(d DeliveryKey) *worker {
 	c := m.slots[d]
 	if c == nil {
@@ -234,21 +243,15 @@ func (m *Matcher) leaveSlot(d DeliveryKey) *worker {
 	return c.worker
 }
 
-// Pushed counts bytes of inputs given to a worker.
-func (m *Matcher) Pushed(id string, bytes int64) {
-	if w := m.workers[id]; w != nil {
-		w.unfolded += bytes
-	}
-}
-
-// Folded counts bytes that the worker has answered.
-func (m *Matcher) Folded(id string, bytes int64) []Offer {
+// Unfolded counts bytes of inputs that a worker was given and has not answered:
+// more of them, or (negative) fewer.
+func (m *Matcher) Unfolded(id string, bytes int64) []Offer {
 	w := m.workers[id]
 	if w == nil {
 		return nil
 	}
 	full := w.unfolded >= MaxUnfoldedBytes
-	w.unfolded -= bytes
+	w.unfolded += bytes
 	if !full || w.unfolded >= MaxUnfoldedBytes {
 		return nil
 	}

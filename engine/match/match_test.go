@@ -96,11 +96,11 @@ func TestExcludedBuildsAndDrainingWorkersGetNothing(t *testing.T) {
 
 func TestAWorkerThatDoesNotAnswerGetsNoNewRuns(t *testing.T) {
 	m := connected(1, "w1")
-	m.Pushed("w1", MaxUnfoldedBytes)
+	m.Unfolded("w1", MaxUnfoldedBytes)
 	if _, ok := m.Assign(1, need("W")); ok {
 		t.Error("it got a run although it has answered nothing")
 	}
-	if offers := m.Folded("w1", 1); len(offers) != 1 {
+	if offers := m.Unfolded("w1", -1); len(offers) != 1 {
 		t.Errorf("it answered, and was offered %v", offers)
 	}
 }
