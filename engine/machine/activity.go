@@ -38,6 +38,10 @@ func (s *Shard) schedule(r *Run, e *pb.Event, a *pb.ActivityScheduled) {
 // dispatch starts the side that is under way on a free slot, or lets it wait.
 func (s *Shard) dispatch(r *Run, e *Entry) {
 	a := e.activity()
+	if at, limit := waitLimit(a); at <= s.now {
+		s.timeOut(r, e, limit) // it would start only to be too late
+		return
+	}
 	need := Need{Namespace: r.Row.Namespace, Queue: a.Queue, Type: a.Type}
 	if undoing(a) {
 		need.Type = a.Undo.Type
@@ -78,6 +82,9 @@ func (s *Shard) startOn(r *Run, e *Entry, worker string) {
 	a.Worker = worker
 	a.Incarnation = s.cfg.Incarnation
 	a.Started = s.now
+	if undo {
+		a.UndoTold = a.Roads[0].Outcome
+	}
 	e.lostAt = 0
 	s.put(r, e)
 	s.after(r, Dispatch{Worker: worker, Task: s.task(r, e)})
@@ -96,11 +103,16 @@ func (s *Shard) task(r *Run, e *Entry) *pb.Task {
 		Once: policy(a).Attempts == 1,
 	}
 	if undoing(a) {
-		road := a.Roads[0]
 		t.Type, t.Input, t.Scheduled = a.Undo.Type, nil, a.UndoSince
+		if a.Undo.Queue != "" {
+			t.Queue = a.Undo.Queue
+		}
 		t.Undo = &pb.UndoEnvelope{
-			Input: a.Input, Result: road.Result, Outcome: road.Outcome,
+			Input: a.Input, Outcome: a.UndoTold,
 			ForwardKey: history.Key(r.State.ChainId, e.Op, a.Generation, pb.Role_ROLE_FORWARD),
+		}
+		if a.UndoTold == pb.EntryOutcome_ENTRY_OUTCOME_DONE {
+			t.Undo.Result = a.Roads[0].Result
 		}
 	}
 	return t
@@ -187,7 +199,15 @@ func (s *Shard) slotOffered(in *SlotOffered) {
 		e = r.Entries[in.Delivery.Op]
 	}
 	if e == nil || e.activity() == nil || !waiting(e.activity()) || nextDelivery(r, e) != in.Delivery {
+		if e == nil || e.activity() == nil || !started(e.activity()) || thisDelivery(r, e) != in.Delivery {
+			s.cfg.Desk.Free(in.Delivery)
+		}
+		return
+	}
+	if at, _ := waitLimit(e.activity()); at <= s.now || !s.cfg.Desk.Hold(in.Delivery, in.Worker) {
+		// It is too late, or the worker has gone since.
 		s.cfg.Desk.Free(in.Delivery)
+		s.dispatch(r, e)
 		return
 	}
 	s.startOn(r, e, in.Worker)
@@ -214,7 +234,7 @@ func (s *Shard) cancelActivity(r *Run, e *Entry, cause string) {
 		return
 	}
 	s.put(r, e)
-	s.after(r, CancelTask{Worker: a.Worker, Cancel: &pb.CancelTask{Delivery: delivery(r, e), Cause: cause}})
+	s.after(r, cancelTask(r, e, cause))
 }
 
 func (s *Shard) cancelledEvent(e *Entry) *pb.Event {

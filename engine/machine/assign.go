@@ -55,7 +55,8 @@ func (s *Shard) assign(r *Run) {
 // assignTo begins an assignment under a new epoch.
 func (s *Shard) assignTo(r *Run, worker string) {
 	h := &r.holder
-	h.epoch++
+	s.epoch++
+	h.epoch = s.epoch
 	h.worker = worker
 	if r.fresh != nil && r.Row.NextEvent == 2 {
 		s.give(r, []*pb.Event{r.fresh})
@@ -105,7 +106,7 @@ func (s *Shard) unassign(r *Run) {
 		s.cfg.Desk.Unfolded(h.worker, -u.bytes)
 	}
 	s.cfg.Desk.Unassign(r.Row.Run)
-	*h = holder{epoch: h.epoch}
+	*h = holder{}
 }
 
 // recall takes the run from its worker; whatever comes under the old stamp is

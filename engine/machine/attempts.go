@@ -69,7 +69,7 @@ func (s *Shard) unanswered(r *Run, e *Entry, o pb.Outcome, f *pb.Failure) {
 // slot stays taken until it answers or is gone.
 func (s *Shard) overdue(r *Run, e *Entry, limit pb.Limit) {
 	a := e.activity()
-	s.after(r, CancelTask{Worker: a.Worker, Cancel: &pb.CancelTask{Delivery: delivery(r, e), Cause: "timed out"}})
+	s.after(r, cancelTask(r, e, "timed out"))
 	f := &pb.Failure{Outcome: pb.Outcome_OUTCOME_TIMED_OUT, Limit: limit,
 		Message: "no answer within " + time.Duration(s.now-a.Started).String()}
 	last := limit == pb.Limit_LIMIT_SCHEDULE_TO_CLOSE || policy(a).Exhausted(int(a.Attempt))

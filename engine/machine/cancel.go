@@ -40,7 +40,7 @@ func (s *Shard) cancelLoaded(in *Cancel, r *Run, dedup *store.DedupRow) {
 		Run: r.Row.Run, Expires: s.now + DedupLife, Data: dedupState(r, e.Id),
 	})
 	g := &Entry{Op: graceOp, P: &pb.Pending{Body: &pb.Pending_Grace{Grace: &pb.PendingGrace{
-		Due: s.now + r.State.CancelGrace,
+		Due: later(s.now, r.State.CancelGrace),
 	}}}}
 	r.Entries[g.Op] = g
 	s.put(r, g)
@@ -58,6 +58,7 @@ func notFound(op string, ref *pb.RunRef) error {
 // graceOver closes a cancelled run whose code has not ended in time.
 func (s *Shard) graceOver(r *Run, e *Entry) {
 	s.drop(r, e)
+	s.recall(r)
 	s.closeRun(r, s.note(r, &pb.Event{Body: &pb.Event_WorkflowCancelled{WorkflowCancelled: &pb.WorkflowCancelled{
 		Reason: "the code did not end within its grace",
 	}}}))

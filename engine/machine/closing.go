@@ -48,9 +48,7 @@ func waitsForward(a *pb.PendingActivity) bool {
 func (s *Shard) stopForGood(r *Run, e *Entry) {
 	a := e.activity()
 	if started(a) {
-		s.after(r, CancelTask{Worker: a.Worker, Cancel: &pb.CancelTask{
-			Delivery: delivery(r, e), Cause: "the run has closed",
-		}})
+		s.after(r, cancelTask(r, e, "the run has closed"))
 	} else {
 		s.cfg.Desk.Free(nextDelivery(r, e))
 	}

@@ -183,8 +183,10 @@ func damaged(table string, r *Run, err error) error {
 // has: whatever was under way before, and is lost, starts over here.
 func (s *Shard) wakeUp(r *Run) {
 	for _, e := range r.entries() {
-		a := e.activity()
-		if a != nil {
+		if r.Entries[e.Op] != e {
+			continue // ended by what was found before it
+		}
+		if a := e.activity(); a != nil {
 			switch a.Phase {
 			case pb.Phase_PHASE_WAITING, pb.Phase_PHASE_UNDO_WAITING:
 				s.dispatch(r, e)

@@ -28,10 +28,14 @@ func (s *Shard) beginCompensation(r *Run, ops []string, by string) {
 		r.State.UndoState = pb.UndoState_UNDO_STATE_COMPENSATING
 		s.note(r, &pb.Event{Body: &pb.Event_CompensationStarted{CompensationStarted: &pb.CompensationStarted{Ops: opsOf(taken)}}})
 	}
-	r.State.Compensations = append(r.State.Compensations, &pb.Compensation{Op: by})
+	c := &pb.Compensation{Op: by}
+	r.State.Compensations = append(r.State.Compensations, c)
 	for _, e := range taken {
 		a := e.activity()
 		a.Compensating, a.UndoFor = true, by
+		if a.Phase == pb.Phase_PHASE_UNDO_FAILED {
+			c.Failed = append(c.Failed, e.Op) // by an earlier compensation
+		}
 	}
 	for _, e := range taken {
 		s.takeUp(r, e)
@@ -71,6 +75,7 @@ func (s *Shard) queueUndo(r *Run, e *Entry) {
 	} // else it runs once more: its worker must not take it for the first time
 	a.Phase = pb.Phase_PHASE_UNDO_QUEUED
 	a.Attempt, a.Tally, a.LastFailure = 1, &pb.Tally{}, nil
+	a.Cancelled, a.CancelCause = false, "" // that was the step, not its undo
 	s.put(r, e)
 }
 
@@ -100,7 +105,6 @@ func (s *Shard) compensate(r *Run) {
 			continue
 		}
 		a.UndoSince = s.now
-		a.UndoTold = a.Roads[0].Outcome
 		s.dispatch(r, e)
 	}
 	s.endCompensations(r)
@@ -129,7 +133,7 @@ func (s *Shard) undone(r *Run, e *Entry, result *pb.Payload) {
 	s.record(r, &pb.Event{Body: &pb.Event_UndoCompleted{UndoCompleted: &pb.UndoCompleted{
 		Op: e.Op, Outcome: a.UndoTold, Road: a.Roads[0].Queue, Result: result, Tally: a.Tally,
 	}}})
-	if a.UndoTold != a.Roads[0].Outcome {
+	if overtaken(a) {
 		s.queueUndo(r, e)
 	} else {
 		a.Phase = pb.Phase_PHASE_UNDONE
@@ -147,12 +151,22 @@ func (s *Shard) undoFailed(r *Run, e *Entry) {
 	s.record(r, &pb.Event{Body: &pb.Event_UndoFailed{UndoFailed: &pb.UndoFailed{
 		Op: e.Op, Outcome: a.UndoTold, Road: a.Roads[0].Queue, Failure: a.LastFailure, Tally: a.Tally,
 	}}})
-	a.Phase = pb.Phase_PHASE_UNDO_FAILED
-	s.put(r, e)
-	if c := r.compensation(a.UndoFor); c != nil {
-		c.Failed = append(c.Failed, e.Op)
+	if overtaken(a) {
+		s.queueUndo(r, e)
+	} else {
+		a.Phase = pb.Phase_PHASE_UNDO_FAILED
+		s.put(r, e)
+		if c := r.compensation(a.UndoFor); c != nil {
+			c.Failed = append(c.Failed, e.Op)
+		}
 	}
 	s.compensate(r)
+}
+
+// overtaken says that the undo was told less than is known by now: an answer of
+// its step has come late. It runs once more, as done.
+func overtaken(a *pb.PendingActivity) bool {
+	return a.UndoTold == pb.EntryOutcome_ENTRY_OUTCOME_UNKNOWN && a.Roads[0].Outcome == pb.EntryOutcome_ENTRY_OUTCOME_DONE
 }
 
 func (r *Run) compensation(by string) *pb.Compensation {

@@ -33,6 +33,9 @@ type Shard struct {
 	// ids holds, for each workflow id of which a run is in memory, the newest.
 	ids   map[ID]*Run
 	loads loads
+	// epoch counts the assignments of all runs: a stamp is never given twice,
+	// also not to a run that left memory and came back.
+	epoch int64
 	now   int64
 	tick  int64
 	out   Output

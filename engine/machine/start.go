@@ -116,7 +116,7 @@ func (s *Shard) begin(in *Start) {
 		},
 		Entries: map[string]*Entry{},
 	}
-	if r.State.CancelGrace == 0 {
+	if r.State.CancelGrace <= 0 {
 		r.State.CancelGrace = DefaultCancelGrace
 	}
 	s.runs[no] = r

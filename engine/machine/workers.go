@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+
+	pb "github.com/engined/engined/proto/enginepb"
 )
 
 // inOrder returns the runs in memory by their number.
@@ -45,10 +47,7 @@ func (s *Shard) workerBack(in *WorkerBack) {
 			}
 			e.lostAt = 0
 			s.cfg.Desk.Hold(thisDelivery(r, e), in.Worker)
-			if !in.Received[thisDelivery(r, e)] {
-				// It may not be durable yet that the delivery was started.
-				s.after(r, Dispatch{Worker: in.Worker, Task: s.task(r, e)})
-			}
+			s.tellAgain(r, e, in.Received[thisDelivery(r, e)])
 		}
 	}
 }
@@ -66,7 +65,24 @@ func (s *Shard) reclaim(r *Run, e *Entry) {
 	}
 	// Whether it arrived is not known here. Sending it again is harmless: the
 	// same process refuses a delivery that it has seen.
-	s.send(Send{Worker: a.Worker, Task: s.task(r, e)})
+	s.tellAgain(r, e, false)
+}
+
+// tellAgain repeats what a worker was told of a delivery, which may have been
+// lost on its way: the task, unless it has been received, and the cancel. It may
+// not be durable yet that the delivery was started.
+func (s *Shard) tellAgain(r *Run, e *Entry, received bool) {
+	a := e.activity()
+	if !received {
+		s.after(r, Dispatch{Worker: a.Worker, Task: s.task(r, e)})
+	}
+	if a.Cancelled {
+		s.after(r, cancelTask(r, e, a.CancelCause))
+	}
+}
+
+func cancelTask(r *Run, e *Entry, cause string) CancelTask {
+	return CancelTask{Worker: e.activity().Worker, Cancel: &pb.CancelTask{Delivery: delivery(r, e), Cause: cause}}
 }
 
 // Recall takes every run from its worker, when the shard is thrown away.
