@@ -141,6 +141,11 @@ func (s *Shard) historyRead(in *HistoryRead) {
 	if r == nil || r.holder.phase != holderReading || s.stamp(r) != in.Stamp {
 		return
 	}
+	if in.Err != nil && !damagedForGood(in.Err) {
+		s.unassign(r)
+		s.out.Wakes = append(s.out.Wakes, Wake{At: later(s.now, readAgain), Run: in.Run})
+		return
+	}
 	if in.Err != nil {
 		s.unassign(r)
 		s.hold(r, pb.HoldKind_HOLD_KIND_QUARANTINED, "its history cannot be read: "+in.Err.Error(), nil)

@@ -29,11 +29,12 @@ func (s *Shard) awaitLoaded(in *Await, r *Run) {
 
 // find returns the run that ref names if it is in memory.
 func (s *Shard) find(ref *pb.RunRef) *Run {
-	r := s.ids[ID{ref.Namespace, ref.WorkflowId}]
-	if r == nil || ref.RunId != "" && r.Row.RunID != ref.RunId {
-		return nil
+	for r := s.ids[ID{ref.Namespace, ref.WorkflowId}]; r != nil; r = r.older {
+		if ref.RunId == "" || r.Row.RunID == ref.RunId {
+			return s.touch(r.Row.Run)
+		}
 	}
-	return s.touch(r.Row.Run)
+	return nil
 }
 
 // awaitRun answers when the outcome stands: at once for a run that is settled,

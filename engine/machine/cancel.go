@@ -26,7 +26,7 @@ func (s *Shard) cancelLoaded(in *Cancel, r *Run, dedup *store.DedupRow) {
 		s.fail(in.To, notFound("cancel", in.Req.Run))
 		return
 	}
-	if dedup != nil || r.decided() || r.State.CancelEvent != 0 {
+	if dedup != nil || r.decided() || r.State.CancelEvent != 0 || s.hasCancelled(r.id(), in.Req.RequestId) {
 		s.reply(r, in.To, &pb.CancelResponse{Already: true})
 		return
 	}
@@ -34,6 +34,7 @@ func (s *Shard) cancelLoaded(in *Cancel, r *Run, dedup *store.DedupRow) {
 		Reason: in.Req.Reason, RequestId: in.Req.RequestId, Identity: in.Req.Identity,
 	}}})
 	r.State.CancelEvent = e.Id
+	r.cancelRequest = in.Req.RequestId
 	c := s.change(r)
 	c.Dedup = append(c.Dedup, store.DedupRow{
 		Namespace: r.Row.Namespace, WorkflowID: r.Row.WorkflowID, Request: in.Req.RequestId,
@@ -45,6 +46,17 @@ func (s *Shard) cancelLoaded(in *Cancel, r *Run, dedup *store.DedupRow) {
 	r.Entries[g.Op] = g
 	s.put(r, g)
 	s.reply(r, in.To, &pb.CancelResponse{})
+}
+
+// hasCancelled says whether the request has cancelled a run of the id that is in
+// memory: its dedup row may not be durable yet.
+func (s *Shard) hasCancelled(id ID, request string) bool {
+	for r := s.ids[id]; r != nil; r = r.older {
+		if r.cancelRequest == request {
+			return true
+		}
+	}
+	return false
 }
 
 func notFound(op string, ref *pb.RunRef) error {

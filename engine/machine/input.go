@@ -114,6 +114,8 @@ type HistoryRead struct {
 type Refused struct {
 	Run    store.RunNo
 	Reason string
+
+	older *Run // of the run, while it is read again
 }
 
 func (*Start) input()       {}

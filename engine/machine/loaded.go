@@ -3,10 +3,12 @@ package machine
 import (
 	"errors"
 	"slices"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/engined/engined/engine/store"
+	"github.com/engined/engined/history"
 	"github.com/engined/engined/internal/apierr"
 	pb "github.com/engined/engined/proto/enginepb"
 )
@@ -26,6 +28,7 @@ type loads struct {
 }
 
 type load struct {
+	// ticket is 0 while the read is put off.
 	ticket  int64
 	waiting []Input
 }
@@ -40,9 +43,17 @@ func (s *Shard) load(k store.Key, in Input) {
 	if l == nil {
 		l = &load{}
 		s.loads.byKey[k] = l
+	}
+	if l.ticket == 0 {
 		s.ask(k, l)
 	}
 	l.waiting = append(l.waiting, in)
+}
+
+// putOff says whether the run's rows are to be read again.
+func (s *Shard) putOff(run store.RunNo) bool {
+	l := s.loads.byKey[store.Key{Run: run}]
+	return l != nil && l.ticket == 0
 }
 
 func (s *Shard) ask(k store.Key, l *load) {
@@ -67,12 +78,12 @@ func (s *Shard) rowsRead(in *RowsRead) {
 		clear(s.loads.gone)
 	}
 	if in.Err != nil {
-		s.loadFailed(l, in.Err)
+		s.loadFailed(in.Load.Key, l, in.Err)
 		return
 	}
 	r, err := s.install(in.Answer)
 	if err != nil {
-		s.loadFailed(l, err)
+		s.loadFailed(in.Load.Key, l, err)
 		return
 	}
 	for _, w := range l.waiting {
@@ -101,34 +112,71 @@ func (s *Shard) resume(in Input, r *Run, a store.Loaded) {
 		}
 		s.startLoaded(in, r, a.ByRequest, a.Dedup)
 	case *Cancel:
-		s.cancelLoaded(in, r, a.Dedup)
+		s.cancelLoaded(in, s.newer(in.Req.Run, r), a.Dedup)
 	case *Await:
-		s.awaitLoaded(in, r)
+		s.awaitLoaded(in, s.newer(in.Ref, r))
 	case *Describe:
-		s.describeLoaded(in, r)
+		s.describeLoaded(in, s.newer(in.Ref, r))
 	case *Done:
 		s.doneLoaded(in, r)
 	case *Woken:
 		s.wokenLoaded(in, r)
 	case *Refused:
-		if r != nil {
-			s.hold(r, pb.HoldKind_HOLD_KIND_QUARANTINED, in.Reason, nil)
-		}
+		s.refusedLoaded(in, r)
 	}
 }
 
-// loadFailed tells those who wait. What comes from workers and timers is given
-// up: their rows stay, and are found again at the next load of the shard.
-func (s *Shard) loadFailed(l *load, err error) {
-	code := apierr.Unavailable
-	var corrupt *store.CorruptError
-	if errors.As(err, &corrupt) {
+// newer returns the run that ref names in memory, where it may be newer than
+// what was read, or else r.
+func (s *Shard) newer(ref *pb.RunRef, r *Run) *Run {
+	if m := s.find(ref); m != nil {
+		return m
+	}
+	return r
+}
+
+// readAgain is how long a read that failed is put off.
+const readAgain = int64(time.Second)
+
+// loadFailed tells those who wait. For what comes from workers and timers the
+// rows are read again, unless they are damaged: then it is given up.
+func (s *Shard) loadFailed(k store.Key, l *load, err error) {
+	code, lasting := apierr.Unavailable, damagedForGood(err)
+	if lasting {
 		code = apierr.Internal
 	}
+	again := &load{}
 	for _, in := range l.waiting {
-		to := callerOf(in)
-		s.fail(to, apierr.Wrap(code, "read the run", err))
+		if to := callerOf(in); to != nil {
+			s.fail(to, apierr.Wrap(code, "read the run", err))
+			continue
+		}
+		switch in := in.(type) {
+		case *Done:
+			if lasting {
+				s.ack(nil, in.Origin)
+				continue
+			}
+		case *Woken, *Refused:
+			if lasting {
+				continue
+			}
+		default:
+			continue // a request of nobody
+		}
+		again.waiting = append(again.waiting, in)
 	}
+	if len(again.waiting) > 0 {
+		s.loads.byKey[k] = again
+		s.out.Wakes = append(s.out.Wakes, Wake{At: later(s.now, readAgain), Run: k.Run})
+	}
+}
+
+// damagedForGood says that reading again would find the same.
+func damagedForGood(err error) bool {
+	var corrupt *store.CorruptError
+	var newer *history.NewerFormatError
+	return errors.As(err, &corrupt) || errors.As(err, &newer)
 }
 
 func callerOf(in Input) Caller {
@@ -169,6 +217,7 @@ func (s *Shard) install(a store.Loaded) (*Run, error) {
 	r.used = s.tick
 	s.runs[r.Row.Run] = r
 	if newest := s.ids[r.id()]; newest == nil || newest.Row.Run < r.Row.Run {
+		r.older = newest
 		s.ids[r.id()] = r
 	}
 	s.wakeUp(r)
@@ -256,6 +305,13 @@ func (s *Shard) Evict(r *Run) *Output {
 func (s *Shard) forget(r *Run) {
 	delete(s.runs, r.Row.Run)
 	if s.ids[r.id()] == r {
+		// What is older is durable if r is, and found by reading.
 		delete(s.ids, r.id())
+		return
+	}
+	for x := s.ids[r.id()]; x != nil; x = x.older {
+		if x.older == r {
+			x.older = r.older
+		}
 	}
 }

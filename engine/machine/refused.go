@@ -3,6 +3,7 @@ package machine
 import (
 	"github.com/engined/engined/engine/store"
 	"github.com/engined/engined/internal/apierr"
+	pb "github.com/engined/engined/proto/enginepb"
 )
 
 // refused throws away what is in memory of a run that the database would not
@@ -13,12 +14,25 @@ func (s *Shard) refused(in *Refused) {
 		s.recall(r)
 		s.leaveDesk(r)
 		s.forget(r)
+		in.older = r.older
 		for _, to := range r.waiters {
 			s.fail(to, errRefused(r, in.Reason))
 		}
 	}
 	s.loads.evicted[in.Run] = s.loads.ticket
 	s.load(store.Key{Run: in.Run}, in)
+}
+
+// refusedLoaded goes on when the run has been read again; r is nil if it never
+// began, and then the one before it is the newest of its id.
+func (s *Shard) refusedLoaded(in *Refused, r *Run) {
+	if r != nil {
+		s.hold(r, pb.HoldKind_HOLD_KIND_QUARANTINED, in.Reason, nil)
+		return
+	}
+	if o := in.older; o != nil && s.runs[o.Row.Run] == o && s.ids[o.id()] == nil {
+		s.ids[o.id()] = o
+	}
 }
 
 func errRefused(r *Run, reason string) error {

@@ -32,6 +32,11 @@ type Run struct {
 	waiters []Caller
 	// excluded are the builds that could not go on with the run.
 	excluded []string
+	// older is the run that had the id before, while in memory: until it is
+	// durable no read tells of it.
+	older *Run
+	// cancelRequest is the request that cancelled the run, for the same reason.
+	cancelRequest string
 	// used orders the runs for eviction.
 	used int64
 }

@@ -30,7 +30,8 @@ type Shard struct {
 	rand    *rand.Rand
 	nextRun int64
 	runs    map[store.RunNo]*Run
-	// ids holds, for each workflow id of which a run is in memory, the newest.
+	// ids holds, for each workflow id of which a run is in memory, the newest;
+	// Run.older leads to those before.
 	ids   map[ID]*Run
 	loads loads
 	// epoch counts the assignments of all runs: a stamp is never given twice,

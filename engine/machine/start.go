@@ -19,8 +19,7 @@ const DefaultCancelGrace = int64(time.Minute)
 // last defence.
 func (s *Shard) start(in *Start) {
 	id := ID{in.Req.Namespace, in.Req.WorkflowId}
-	if r := s.ids[id]; r != nil && r.Row.Request == in.Req.RequestId {
-		s.touch(r.Row.Run)
+	if r := s.startedBy(id, in.Req.RequestId); r != nil {
 		s.answerStart(r, in, true)
 		return
 	}
@@ -29,12 +28,23 @@ func (s *Shard) start(in *Start) {
 	s.load(store.Key{Namespace: id.Namespace, WorkflowID: id.WorkflowID, Request: in.Req.RequestId}, in)
 }
 
+// startedBy returns the run in memory that the request has started, or nil.
+func (s *Shard) startedBy(id ID, request string) *Run {
+	for r := s.ids[id]; r != nil; r = r.older {
+		if r.Row.Request == request {
+			return s.touch(r.Row.Run)
+		}
+	}
+	return nil
+}
+
 // startLoaded goes on when the rows of the id are known. r is the newest run of
 // the id, or nil.
 func (s *Shard) startLoaded(in *Start, r *Run, byRequest *store.RunRow, dedup *store.DedupRow) {
+	mine := s.startedBy(ID{in.Req.Namespace, in.Req.WorkflowId}, in.Req.RequestId)
 	switch {
-	case r != nil && r.Row.Request == in.Req.RequestId:
-		s.answerStart(r, in, true)
+	case mine != nil:
+		s.answerStart(mine, in, true)
 	case byRequest != nil:
 		s.answerOldStart(in, byRequest)
 	case dedup != nil:
@@ -120,6 +130,7 @@ func (s *Shard) begin(in *Start) {
 		r.State.CancelGrace = DefaultCancelGrace
 	}
 	s.runs[no] = r
+	r.older = s.ids[r.id()]
 	s.ids[r.id()] = r
 	r.used = s.tick
 	s.change(r).Insert = true

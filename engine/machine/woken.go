@@ -8,7 +8,7 @@ import (
 // woken looks at what may be due. It is told at its time or later, and perhaps
 // in vain: the entry is asked, not the wake-up.
 func (s *Shard) woken(in *Woken) {
-	if r := s.runs[in.Run]; r != nil {
+	if r := s.runs[in.Run]; r != nil && !s.putOff(in.Run) {
 		s.wokenLoaded(in, r)
 		return
 	}
@@ -17,6 +17,10 @@ func (s *Shard) woken(in *Woken) {
 
 func (s *Shard) wokenLoaded(in *Woken, r *Run) {
 	if r == nil {
+		return
+	}
+	if in.Op == "" && r.holder.phase == holderNone {
+		s.reassign(r)
 		return
 	}
 	e := r.Entries[in.Op]
