@@ -1,8 +1,6 @@
 package machine
 
 import (
-	"cmp"
-	"maps"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
@@ -40,6 +38,9 @@ func (s *Shard) find(ref *pb.RunRef) *Run {
 // awaitRun answers when the outcome stands: at once for a run that is settled,
 // or whose compensation has failed and waits for people.
 func (s *Shard) awaitRun(r *Run, to Caller) {
+	if to == nil {
+		return
+	}
 	if !r.final() {
 		r.waiters = append(r.waiters, to)
 		return
@@ -91,8 +92,30 @@ func (s *Shard) tellWaiters(r *Run) {
 }
 
 func (s *Shard) abandon(in *Abandon) {
-	if r := s.ids[in.ID]; r != nil {
+	for r := s.ids[in.ID]; r != nil; r = r.older {
 		r.waiters = slices.DeleteFunc(r.waiters, func(c Caller) bool { return c == in.To })
+	}
+	for _, l := range s.loads.inOrder() {
+		for _, w := range l.waiting {
+			if callerOf(w) == in.To {
+				leave(w)
+			}
+		}
+	}
+}
+
+// leave takes the caller off an input that waits for rows; the input itself is
+// still taken.
+func leave(in Input) {
+	switch in := in.(type) {
+	case *Start:
+		in.To = nil
+	case *Cancel:
+		in.To = nil
+	case *Await:
+		in.To = nil
+	case *Describe:
+		in.To = nil
 	}
 }
 
@@ -111,8 +134,7 @@ func (s *Shard) Abandon(tell func(Caller)) {
 		}
 		r.waiters = nil
 	}
-	loading := slices.SortedFunc(maps.Values(s.loads.byKey), func(a, b *load) int { return cmp.Compare(a.ticket, b.ticket) })
-	for _, l := range loading {
+	for _, l := range s.loads.inOrder() {
 		for _, in := range l.waiting {
 			if to := callerOf(in); to != nil {
 				tell(to)

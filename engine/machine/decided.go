@@ -2,6 +2,7 @@ package machine
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -59,18 +60,24 @@ func (s *Shard) settleFold(r *Run, through int64) {
 	}
 }
 
+// find returns the place among the unfolded inputs of the one with the id.
+func (h *holder) find(id int64) (int, bool) {
+	return slices.BinarySearchFunc(h.unfolded, id, func(u unfolded, id int64) int { return cmp.Compare(u.id, id) })
+}
+
 // check refuses what a worker that follows the rules does not send.
 func (s *Shard) check(r *Run, in *Decided) error {
 	h := &r.holder
-	_, known := slices.BinarySearchFunc(h.unfolded, in.Through, func(u unfolded, id int64) int { return cmp.Compare(u.id, id) })
-	if !known {
+	known, ok := h.find(in.Through)
+	if !ok {
 		return fmt.Errorf("the worker answers for input %d, which it was not given or has answered", in.Through)
 	}
 	cause := r.State.Processed
+	folded := h.unfolded[:known+1]
 	seen := map[string]bool{}
 	for i, d := range in.Decisions {
-		if d.Cause < cause || d.Cause > in.Through || d.Cause <= r.State.Processed {
-			return fmt.Errorf("decision %d (%s) has cause %d outside of %d..%d", i+1, history.Line(d), d.Cause, cause, in.Through)
+		if at, ok := h.find(d.Cause); d.Cause < cause || !ok || at >= len(folded) {
+			return fmt.Errorf("decision %d (%s) has cause %d, which is no input from %d to %d", i+1, history.Line(d), d.Cause, cause, in.Through)
 		}
 		cause = d.Cause
 		if history.Closes(d) && i != len(in.Decisions)-1 {
@@ -94,10 +101,17 @@ func checkDecision(r *Run, d *pb.Event, seen map[string]bool) error {
 		return newOp(r, b.TimerStarted.Op, seen)
 	case *pb.Event_SagaCompensate:
 		return newOp(r, b.SagaCompensate.Op, seen)
+	case *pb.Event_SagaCommitted:
+		return newOp(r, b.SagaCommitted.Op, seen)
 	case *pb.Event_WorkflowCompleted:
 		return history.CheckPayload("the result", b.WorkflowCompleted.Result)
-	case *pb.Event_ActivityCancelRequested, *pb.Event_TimerCancelled, *pb.Event_SagaCommitted,
-		*pb.Event_WorkflowFailed, *pb.Event_WorkflowCancelled:
+	case *pb.Event_WorkflowFailed:
+		return history.CheckFailure(b.WorkflowFailed.Failure)
+	case *pb.Event_WorkflowCancelled:
+		return errors.Join(history.CheckText("the reason", b.WorkflowCancelled.Reason), history.CheckFailure(b.WorkflowCancelled.Failure))
+	case *pb.Event_ActivityCancelRequested:
+		return history.CheckText("the cause", b.ActivityCancelRequested.Cause)
+	case *pb.Event_TimerCancelled:
 		return nil
 	default:
 		return fmt.Errorf("it is no decision")
@@ -107,8 +121,11 @@ func checkDecision(r *Run, d *pb.Event, seen map[string]bool) error {
 // newOp refuses an operation that is open already. One that has ended is not in
 // memory; its number cannot come again from code that replays as recorded.
 func newOp(r *Run, op string, seen map[string]bool) error {
-	if op == "" || op == graceOp {
-		return fmt.Errorf("it has no operation")
+	if op == graceOp {
+		return fmt.Errorf("operation %s is the engine's own", op)
+	}
+	if err := history.CheckID("the operation", op); err != nil {
+		return err
 	}
 	if seen[op] || r.Entries[op] != nil {
 		return fmt.Errorf("operation %s is there already", op)

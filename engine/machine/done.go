@@ -1,6 +1,10 @@
 package machine
 
 import (
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
 	"github.com/engined/engined/engine/store"
 	"github.com/engined/engined/history"
 	pb "github.com/engined/engined/proto/enginepb"
@@ -8,6 +12,10 @@ import (
 
 // done takes the answer to a task.
 func (s *Shard) done(in *Done) {
+	if in.Delivery == nil {
+		s.ack(nil, in.Origin) // it answers nothing
+		return
+	}
 	// Every answer ends its delivery's use of a slot, also a late one.
 	s.cfg.Desk.Answered(KeyOf(in.Delivery), in.Worker)
 	if r := s.touch(storeRun(in.Delivery.Run)); r != nil {
@@ -27,6 +35,7 @@ func (s *Shard) doneLoaded(in *Done, r *Run) {
 
 func (s *Shard) answer(r *Run, in *Done) {
 	defer s.ack(r, in.Origin)
+	check(in.Done)
 	e := r.Entries[in.Delivery.Op]
 	if e == nil || e.activity() == nil {
 		return // ended, and forgotten: too late for anything
@@ -38,9 +47,6 @@ func (s *Shard) answer(r *Run, in *Done) {
 		return
 	}
 	f := in.Failure
-	if f != nil {
-		f.Outcome = in.Outcome
-	}
 	s.logAttempt(e, in.Outcome, f)
 	switch in.Outcome {
 	case pb.Outcome_OUTCOME_COMPLETED:
@@ -61,6 +67,28 @@ func (s *Shard) answer(r *Run, in *Done) {
 		a.Tally.Inconclusive++
 		s.again(r, e, f)
 	}
+}
+
+// check brings an answer into the form that a history may hold, whatever the
+// worker has sent.
+func check(d *pb.Done) {
+	completed := d.Outcome == pb.Outcome_OUTCOME_COMPLETED
+	if err := history.CheckPayload("the result", d.Result); completed && err != nil {
+		completed = false
+		d.Outcome, d.Failure = pb.Outcome_OUTCOME_TOO_LARGE, &pb.Failure{Message: err.Error()}
+	}
+	if completed {
+		d.Failure = nil
+		return
+	}
+	d.Result = nil
+	if err := history.CheckFailure(d.Failure); err != nil {
+		d.Failure = &pb.Failure{Message: err.Error(), Final: d.Failure.GetFinal()}
+	}
+	if d.Failure == nil {
+		d.Failure = &pb.Failure{Message: "the worker gave no reason"}
+	}
+	d.Failure.Outcome = d.Outcome
 }
 
 // succeed ends the side under way with its result.
@@ -146,19 +174,23 @@ func (s *Shard) logAttempt(e *Entry, o pb.Outcome, f *pb.Failure) {
 	}
 }
 
-// late records an answer to a delivery that was given up. Before compensation
-// it is one of the attempts; when the undo ran on an unknown outcome, a success
-// makes it run once more, as done.
+// late records an answer to a delivery that was given up. While its side is
+// under way it is one of the attempts: a newer one of the same key goes on, or
+// will. When the side is settled as unknown, a success of the step makes it done;
+// the undo that ran on the unknown outcome runs once more.
 func (s *Shard) late(r *Run, e *Entry, in *Done) {
 	a := e.activity()
+	if role(a) == in.Delivery.Role && a.Phase != pb.Phase_PHASE_ARMED {
+		if !finished(a) && lateAttempt(a, in, s.now) {
+			s.put(r, e)
+		}
+		return
+	}
 	if in.Delivery.Role != pb.Role_ROLE_FORWARD || in.Outcome != pb.Outcome_OUTCOME_COMPLETED {
 		return
 	}
-	if !undoing(a) && a.Phase != pb.Phase_PHASE_ARMED {
-		return // a newer attempt of the same key is under way, or will be
-	}
 	road := a.Roads[0]
-	if road.Outcome == pb.EntryOutcome_ENTRY_OUTCOME_DONE {
+	if road.Outcome == pb.EntryOutcome_ENTRY_OUTCOME_DONE || in.Delivery.Delivery > road.Forward.Deliveries {
 		return
 	}
 	s.record(r, &pb.Event{Body: &pb.Event_LateAnswer{LateAnswer: &pb.LateAnswer{
@@ -170,4 +202,22 @@ func (s *Shard) late(r *Run, e *Entry, in *Done) {
 		s.queueUndo(r, e)
 		s.compensate(r)
 	}
+}
+
+// lateAttempt notes in the list of attempts that one which was given up has been
+// answered after all. What its effect may be is counted as before.
+func lateAttempt(a *pb.PendingActivity, in *Done, now int64) bool {
+	at := slices.IndexFunc(a.Tally.Log, func(x *pb.Attempt) bool {
+		return x.Delivery == in.Delivery.Delivery && x.Worker == in.Worker && !x.Late &&
+			(x.Outcome == pb.Outcome_OUTCOME_TIMED_OUT || x.Outcome == pb.Outcome_OUTCOME_LOST)
+	})
+	if at < 0 {
+		return false
+	}
+	// A copy: who has described the run may still be reading the list.
+	x := proto.CloneOf(a.Tally.Log[at])
+	x.Late, x.Ended, x.Outcome, x.Failure = true, now, in.Outcome, in.Failure
+	a.Tally.Log = slices.Clone(a.Tally.Log)
+	a.Tally.Log[at] = x
+	return true
 }

@@ -1,7 +1,9 @@
 package machine
 
 import (
+	"cmp"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -35,6 +37,12 @@ type load struct {
 
 func newLoads() loads {
 	return loads{byKey: map[store.Key]*load{}, evicted: map[store.RunNo]int64{}, gone: map[ID]int64{}}
+}
+
+// inOrder returns the reads as they were asked for; those that are put off come
+// first, in no order: nobody waits for them.
+func (l *loads) inOrder() []*load {
+	return slices.SortedFunc(maps.Values(l.byKey), func(a, b *load) int { return cmp.Compare(a.ticket, b.ticket) })
 }
 
 // load asks for rows; the input is taken again when they are here.
