@@ -56,11 +56,21 @@ func (l *line[K]) trim() {
 	}
 }
 
-// each offers the claims in their order to take, and removes those it took.
-func (l *line[K]) each(take func(*claim[K]) bool) {
-	for _, c := range append([]*claim[K](nil), l.claims...) {
-		if c != nil && take(c) {
+// each offers the claims in their order, removes those that are taken, and stops
+// when no more are wanted.
+func (l *line[K]) each(offer func(*claim[K]) (take, more bool)) {
+	for i := l.dropped; i < l.dropped+len(l.claims); i++ {
+		i = max(i, l.dropped) // gaps at the front are cut off meanwhile
+		c := l.claims[i-l.dropped]
+		if c == nil {
+			continue
+		}
+		take, more := offer(c)
+		if take {
 			l.remove(c)
+		}
+		if !more {
+			return
 		}
 	}
 }

@@ -21,6 +21,10 @@ import (
 // Above it the worker gets no new run: an outbox that nobody reads is memory.
 const MaxUnfoldedBytes = 8 << 20
 
+// maxOffered bounds the runs offered to one worker of which nothing has been
+// pushed yet: what they will push is not known, and not counted, before that.
+const maxOffered = 64
+
 // Run and Delivery name what is given out.
 type (
 	// RunKey is a run's number.
@@ -86,6 +90,8 @@ type worker struct {
 	used      int
 	runs      int
 	unfolded  int64
+	offered   int // runs, see maxOffered
+	turn      int // whose turn it is among ActivityTypes
 	draining  bool
 }
 
@@ -94,6 +100,8 @@ type claim[K comparable] struct {
 	key    K
 	need   Need
 	worker *worker // nil while waiting
+	// offered: it waited, and was given the worker by an offer.
+	offered bool
 }
 
 // New returns a matcher without workers.
@@ -160,25 +168,39 @@ func (m *Matcher) Assign(run RunKey, n Need) (string, bool) {
 
 // Unassign ends a run's assignment or its wait.
 func (m *Matcher) Unassign(run RunKey) []Offer {
-	w := m.leaveRun(run)
-	if w == nil {
-		return nil
+	w, full := m.leaveRun(run)
+	if !full {
+		return nil // any number of runs fits: this one took nobody's place
 	}
 	return m.offerRuns(w)
 }
 
-func (m *Matcher) leaveRun(run RunKey) *worker {
+// leaveRun returns the worker that had the run, and whether others wait for it
+// because so many were offered to it.
+func (m *Matcher) leaveRun(run RunKey) (w *worker, full bool) {
 	c := m.runs[run]
 	if c == nil {
-		return nil
+		return nil, false
 	}
 	delete(m.runs, run)
 	if c.worker == nil {
 		lineOf(m.runWait, poolOf(c.need)).remove(c)
-		return nil
+		return nil, false
 	}
-	c.worker.runs--
-	return c.worker
+	w = c.worker
+	w.runs--
+	if c.offered {
+		full = w.taken()
+	}
+	return w, full
+}
+
+// taken notes that an offered run was taken up or left, and says whether more
+// could not be offered because of it.
+func (w *worker) taken() (full bool) {
+	full = w.offered >= maxOffered
+	w.offered = max(w.offered-1, 0)
+	return full
 }
 
 // Slot takes a slot for a delivery, or lets it wait.
@@ -251,7 +273,12 @@ func (m *Matcher) Unfolded(id string, bytes int64) []Offer {
 		return nil
 	}
 	full := w.unfolded >= MaxUnfoldedBytes
-	w.unfolded += bytes
+	if bytes > 0 {
+		full = w.taken() || full
+	}
+	// Never below zero: what is answered may have been given to the stream that
+	// the worker had before.
+	w.unfolded = max(w.unfolded+bytes, 0)
 	if !full || w.unfolded >= MaxUnfoldedBytes {
 		return nil
 	}

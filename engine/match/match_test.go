@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -185,5 +186,179 @@ func checkSlots(t *testing.T, where string, m *Matcher, given, waiting map[Deliv
 	}
 	if len(m.slots) != len(given)+len(waiting) {
 		t.Fatalf("%s: the matcher knows %d deliveries, there are %d", where, len(m.slots), len(given)+len(waiting))
+	}
+}
+
+// With one slot that comes free again and again, every type has its turn.
+func TestNoTypeStarvesBehindAnother(t *testing.T) {
+	m := connected(1, "w1")
+	m.Slot(key(0), need("A"))
+	types := map[DeliveryKey]string{}
+	for i := 1; i <= 20; i++ {
+		typ := "A"
+		if i > 17 {
+			typ = "B" // they came last
+		}
+		types[key(i)] = typ
+		m.Slot(key(i), need(typ))
+	}
+	var got string
+	for held := key(0); ; {
+		offers := m.Free(held)
+		if len(offers) == 0 {
+			break
+		}
+		held = offers[0].Delivery
+		got += types[held]
+	}
+	if len(got) != 20 || strings.Count(got[:6], "B") != 3 {
+		t.Errorf("the slot went to %s, want each type in turn", got)
+	}
+}
+
+// A worker that comes to a crowd is not handed all of it before anything is
+// known of how much that is.
+func TestACrowdIsOfferedInPortions(t *testing.T) {
+	m := New()
+	const crowd = 5 * maxOffered
+	for i := range crowd {
+		m.Assign(RunKey(i), need("W"))
+	}
+	offers := m.Connect(worker1("w1", 1))
+	if len(offers) != maxOffered {
+		t.Fatalf("%d runs were offered at once", len(offers))
+	}
+	// Half of them are not wanted any more, the others are pushed; then more
+	// come, in their order, up to the bound on bytes.
+	next, served := maxOffered, 0
+	queue := offers
+	for len(queue) > 0 {
+		o := queue[0]
+		queue = queue[1:]
+		var more []Offer
+		if served++; served%2 == 0 {
+			more = m.Unassign(o.Run)
+		} else {
+			more = m.Unfolded("w1", MaxUnfoldedBytes/100)
+		}
+		for _, x := range more {
+			if x.Run != RunKey(next) {
+				t.Fatalf("run %d was offered, %d is next", x.Run, next)
+			}
+			next++
+		}
+		queue = append(queue, more...)
+	}
+	if m.workers["w1"].unfolded < MaxUnfoldedBytes || next >= crowd {
+		t.Fatalf("%d runs were offered with %d bytes", next, m.workers["w1"].unfolded)
+	}
+	more := m.Unfolded("w1", -MaxUnfoldedBytes)
+	if len(more) == 0 || more[0].Run != RunKey(next) {
+		t.Errorf("it has answered all, and was offered %v", more)
+	}
+}
+
+func TestAnswersToAnOlderStreamDoNotLoosenTheBound(t *testing.T) {
+	m := connected(1, "w1")
+	m.Unfolded("w1", MaxUnfoldedBytes)
+	m.Connect(worker1("w1", 1)) // the same worker, on a new stream
+	m.Unfolded("w1", -MaxUnfoldedBytes)
+	m.Unfolded("w1", MaxUnfoldedBytes)
+	if _, ok := m.Assign(1, need("W")); ok {
+		t.Error("it got a run although it has answered nothing on its stream")
+	}
+}
+
+func TestResetForgetsOneShardAlone(t *testing.T) {
+	m := connected(2, "w1")
+	m.Slot(key(1), need("A"))
+	m.Slot(key(11), need("A"))
+	m.Slot(key(2), need("A"))  // waits
+	m.Slot(key(12), need("A")) // waits
+	m.Assign(1, need("W"))
+	m.Assign(11, need("W"))
+	offers := m.Reset(func(run int64) bool { return run < 10 })
+	if len(offers) != 1 || offers[0].Delivery != key(12) {
+		t.Errorf("offered %v, want what waits of the other shard", offers)
+	}
+	if slots, runs := m.Usage("w1"); slots != 2 || runs != 1 {
+		t.Errorf("w1 has %d slots in use and %d runs", slots, runs)
+	}
+}
+
+// Runs against an oracle that is too simple to be wrong: a run has a worker that
+// may fold it, or there is none.
+func TestRunsUnderRandomUse(t *testing.T) {
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		m := New()
+		has, waits := map[RunKey]string{}, map[RunKey][]string{}
+		take := func(offers []Offer) {
+			for _, o := range offers {
+				if _, ok := waits[o.Run]; !ok || o.Slot {
+					t.Fatalf("seed %d: %v was offered, and did not wait", seed, o)
+				}
+				has[o.Run] = o.Worker
+				delete(waits, o.Run)
+			}
+		}
+		for step := range 200 {
+			id, run := fmt.Sprint("w", r.IntN(4)), RunKey(r.IntN(12))
+			switch r.IntN(6) {
+			case 0:
+				if !m.Connected(id) {
+					take(m.Connect(worker1(id, 1)))
+				}
+			case 1:
+				m.Disconnect(id)
+				for k, w := range has {
+					if w == id {
+						delete(has, k)
+					}
+				}
+			case 2, 3:
+				n := need("W")
+				for i := range r.IntN(3) {
+					n.Excluded = append(n.Excluded, fmt.Sprint("b-w", (int(run)+i)%4))
+				}
+				delete(has, run)
+				delete(waits, run)
+				if w, ok := m.Assign(run, n); ok {
+					has[run] = w
+				} else {
+					waits[run] = n.Excluded
+				}
+			case 4:
+				delete(has, run)
+				delete(waits, run)
+				take(m.Unassign(run))
+			case 5:
+				take(m.Unfolded(id, int64(r.IntN(3)-1)*MaxUnfoldedBytes))
+			}
+			checkRuns(t, fmt.Sprintf("seed %d, step %d", seed, step), m, has, waits)
+		}
+	}
+}
+
+func checkRuns(t *testing.T, where string, m *Matcher, has map[RunKey]string, waits map[RunKey][]string) {
+	count := map[string]int{}
+	for k, w := range has {
+		count[w]++
+		if slices.Contains(m.runs[k].need.Excluded, m.workers[w].Build) {
+			t.Fatalf("%s: run %d is with %s, whose build it excludes", where, k, w)
+		}
+	}
+	for _, w := range m.order {
+		if w.runs != count[w.ID] {
+			t.Fatalf("%s: %s counts %d runs, it has %d", where, w.ID, w.runs, count[w.ID])
+		}
+		for k, excluded := range waits {
+			if w.unfolded < MaxUnfoldedBytes && !slices.Contains(excluded, w.Build) {
+				t.Fatalf("%s: run %d waits, and %s could have it", where, k, w.ID)
+			}
+		}
+	}
+	if len(m.runs) != len(has)+len(waits) {
+		t.Fatalf("%s: the matcher knows %d runs, there are %d", where, len(m.runs), len(has)+len(waits))
 	}
 }

@@ -61,35 +61,37 @@ func (m *Matcher) offerRuns(w *worker) []Offer {
 		if l == nil {
 			continue
 		}
-		l.each(func(c *claim[RunKey]) bool {
-			if !w.canFold(c.need) {
-				return false
+		l.each(func(c *claim[RunKey]) (take, more bool) {
+			if w.offered >= maxOffered || !w.canFold(c.need) {
+				return false, w.offered < maxOffered
 			}
 			m.giveRun(c, w)
+			c.offered = true
+			w.offered++
 			offers = append(offers, Offer{Worker: w.ID, Run: c.key})
-			return true
+			return true, true
 		})
 	}
 	return offers
 }
 
 // offerSlots gives the worker's free slots to those who wait, one of each type
-// in turn, so that no type starves behind another.
+// in turn, so that no type starves behind another: the turn goes on where it
+// stopped, for mostly there is one slot to give.
 func (m *Matcher) offerSlots(w *worker) []Offer {
 	var offers []Offer
-	for gave := true; gave && !w.draining; {
-		gave = false
-		for _, typ := range w.ActivityTypes {
-			l := m.slotWait[pool{w.Namespace, w.Queue, typ}]
-			if w.used >= w.Slots || l == nil || l.empty() {
-				continue
-			}
-			c := l.pop()
-			c.worker = w
-			w.used++
-			offers = append(offers, Offer{Worker: w.ID, Slot: true, Delivery: c.key})
-			gave = true
+	n := len(w.ActivityTypes)
+	for passed := 0; passed < n && w.used < w.Slots && !w.draining; w.turn = (w.turn + 1) % n {
+		l := m.slotWait[pool{w.Namespace, w.Queue, w.ActivityTypes[w.turn]}]
+		if l == nil || l.empty() {
+			passed++
+			continue
 		}
+		passed = 0
+		c := l.pop()
+		c.worker = w
+		w.used++
+		offers = append(offers, Offer{Worker: w.ID, Slot: true, Delivery: c.key})
 	}
 	return offers
 }
