@@ -32,10 +32,19 @@ type rig struct {
 	// What the workers were given last, for scripts that answer it.
 	tasks  map[string]*pb.Task // "id op role" of the newest delivery
 	stamps map[string]Send     // by workflow id
+	before map[string]Send     // the stamps before those
+	fences map[string]fenced   // the newest of each step and its undo
 	given  map[string]int64    // the last input given, by workflow id
 	names  map[store.RunNo]string
 	story  strings.Builder // of the present command
 	told   strings.Builder // of all before
+}
+
+// fenced is the newest delivery of a step or its undo.
+type fenced struct {
+	role     pb.Role
+	delivery int32
+	fence    int64
 }
 
 // rows are one run in the database.
@@ -62,7 +71,7 @@ type saved struct {
 func newRig(t *testing.T) *rig {
 	r := &rig{
 		t: t, now: int64(1e18), m: match.New(), builds: map[string]string{}, db: map[store.RunNo]*rows{},
-		tasks: map[string]*pb.Task{}, stamps: map[string]Send{}, given: map[string]int64{}, names: map[store.RunNo]string{},
+		tasks: map[string]*pb.Task{}, stamps: map[string]Send{}, before: map[string]Send{}, fences: map[string]fenced{}, given: map[string]int64{}, names: map[store.RunNo]string{},
 	}
 	r.load()
 	return r
@@ -203,7 +212,7 @@ func (r *rig) sent(m Send) {
 	switch {
 	case m.Assign != nil:
 		id := m.Assign.History[0].GetWorkflowStarted().WorkflowId
-		r.stamps[id] = m
+		r.before[id], r.stamps[id] = r.stamps[id], m
 		for _, e := range m.Assign.History {
 			if history.IsInput(e) {
 				r.given[id] = e.Id
@@ -224,6 +233,7 @@ func (r *rig) sent(m Send) {
 func (r *rig) tasked(worker string, t *pb.Task, how string) {
 	d := t.Delivery
 	r.tasks[taskName(t.WorkflowId, d.Op, d.Role)] = t
+	r.checkFence(t)
 	told := ""
 	if t.Undo != nil {
 		told = ", told " + strings.ToLower(strings.TrimPrefix(t.Undo.Outcome.String(), "ENTRY_OUTCOME_"))
@@ -233,6 +243,21 @@ func (r *rig) tasked(worker string, t *pb.Task, how string) {
 		on = " on " + t.Queue
 	}
 	r.say("to %s: task %s %s%s of %s, delivery %d%s %s", worker, d.Op, t.Type, on, t.WorkflowId, d.Delivery, told, how)
+}
+
+// checkFence holds that every delivery has a higher fence than all before it of
+// the same step, its undo's included.
+func (r *rig) checkFence(t *pb.Task) {
+	d := t.Delivery
+	key := fmt.Sprint(d.Run, d.Op)
+	last, now := r.fences[key], fenced{d.Role, d.Delivery, t.Fence}
+	if last.role == now.role && last.delivery == now.delivery && last.fence == now.fence {
+		return // the same, sent again
+	}
+	if t.Fence <= last.fence {
+		r.t.Errorf("%s %s: delivery %d has fence %d, one before it had %d", t.WorkflowId, d.Op, d.Delivery, t.Fence, last.fence)
+	}
+	r.fences[key] = now
 }
 
 func taskName(id, op string, role pb.Role) string { return fmt.Sprint(id, " ", op, " ", role) }

@@ -276,6 +276,9 @@ func (r *rig) decide(rest string) {
 	head, list, _ := strings.Cut(rest, ":")
 	a := parseArgs(head)
 	s := r.stamps[a.at(0)]
+	if a.named["stamp"] == "old" {
+		s = r.before[a.at(0)]
+	}
 	if s.Assign == nil {
 		r.t.Fatalf("nobody holds %s", a.at(0))
 	}
