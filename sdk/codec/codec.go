@@ -6,11 +6,12 @@
 package codec
 
 import (
+	"github.com/engined/engined/history"
 	pb "github.com/engined/engined/proto/enginepb"
 )
 
 // MaxPayload is the largest payload that the system carries, in bytes.
-const MaxPayload = 2 << 20
+const MaxPayload = history.MaxPayload
 
 // The encodings of Default.
 const (
