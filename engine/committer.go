@@ -111,12 +111,11 @@ func (c *committer) take(all bool) (batch []*write, next int64) {
 func (s *shard) takeWrites(batch []*write, old func(*write) bool) ([]*write, int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.lazy) == 0 {
+	if len(s.opened) == 0 {
 		return batch, 0
 	}
-	// lazy holds all open writes in their order, urgent ones too.
-	oldest, rest := int64(0), s.lazy[:0]
-	for _, w := range s.lazy {
+	oldest, rest := int64(0), s.opened[:0]
+	for _, w := range s.opened {
 		switch {
 		case w.dropped:
 		case w.urgent || old(w):
@@ -129,8 +128,8 @@ func (s *shard) takeWrites(batch []*write, old func(*write) bool) ([]*write, int
 			rest = append(rest, w)
 		}
 	}
-	clear(s.lazy[len(rest):])
-	s.lazy = rest
+	clear(s.opened[len(rest):])
+	s.opened = rest
 	return batch, oldest
 }
 
@@ -283,10 +282,10 @@ func (s *shard) breakOff(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.broken = true
-	for _, w := range s.lazy {
+	for _, w := range s.opened {
 		s.discard(w, err)
 	}
-	s.lazy = nil
+	s.opened = nil
 	clear(s.open)
 	clear(s.last)
 	if s.m != nil {

@@ -31,9 +31,8 @@ type shard struct {
 	broken bool        // fenced off; until the load that follows, nothing is stepped
 	open   map[store.RunNo]*write
 	last   map[store.RunNo]*write // the newest write taken of each run
-	urgent []*write
-	lazy   []*write
-	stale  []*write // changed in this turn, still to be encoded
+	opened []*write               // all open writes, as they were opened
+	stale  []*write               // changed in this turn, still to be encoded
 }
 
 // item is what a shard's mailbox holds: an input, or one of the shard's own
@@ -156,17 +155,14 @@ func (s *shard) merge(c *machine.Change) {
 		}
 		w = &write{shard: s, of: s.m, run: c.Run, born: s.e.clock.Now()}
 		s.open[no] = w
-		s.lazy = append(s.lazy, w)
+		s.opened = append(s.opened, w)
 	}
 	w.add(c)
 	if w.touched && !w.stale {
 		w.stale = true
 		s.stale = append(s.stale, w)
 	}
-	if len(w.after) > 0 && !w.urgent {
-		w.urgent = true
-		s.urgent = append(s.urgent, w)
-	}
+	w.urgent = w.urgent || len(w.after) > 0
 }
 
 // seal encodes the writes that this turn changed.

@@ -45,6 +45,22 @@ func (l *loads) inOrder() []*load {
 	return slices.SortedFunc(maps.Values(l.byKey), func(a, b *load) int { return cmp.Compare(a.ticket, b.ticket) })
 }
 
+// trim forgets the evictions that no read under way can be older than.
+func (l *loads) trim() {
+	if len(l.byKey) > 0 && len(l.gone) < trimAt {
+		return
+	}
+	oldest := l.ticket + 1
+	for _, x := range l.byKey {
+		oldest = min(oldest, x.ticket)
+	}
+	maps.DeleteFunc(l.evicted, func(_ store.RunNo, t int64) bool { return t < oldest })
+	maps.DeleteFunc(l.gone, func(_ ID, t int64) bool { return t < oldest })
+}
+
+// trimAt is how many evictions are kept before reads under way are looked at.
+const trimAt = 1024
+
 // load asks for rows; the input is taken again when they are here.
 func (s *Shard) load(k store.Key, in Input) {
 	l := s.loads.byKey[k]
@@ -81,10 +97,7 @@ func (s *Shard) rowsRead(in *RowsRead) {
 		return
 	}
 	delete(s.loads.byKey, in.Load.Key)
-	if len(s.loads.byKey) == 0 {
-		clear(s.loads.evicted)
-		clear(s.loads.gone)
-	}
+	s.loads.trim()
 	if in.Err != nil {
 		s.loadFailed(in.Load.Key, l, in.Err)
 		return
