@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -113,7 +115,11 @@ func TestARefusedRunIsHeldAndHarmsNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New(4)
 		var bad store.RunNo
+		var harmless atomic.Bool
 		st.Hook = func(b *store.Batch) memstore.Verdict {
+			if harmless.Load() {
+				return memstore.Done()
+			}
 			for _, w := range b.Writes {
 				if w.Run.WorkflowID == "bad" && w.Run.NextEvent > 3 {
 					bad = w.Run.Run
@@ -144,10 +150,11 @@ func TestARefusedRunIsHeldAndHarmsNoOther(t *testing.T) {
 			})
 		}
 		wg.Wait()
+		synctest.Wait()
 		if bad == 0 {
 			t.Fatal("void: no write was refused")
 		}
-		st.Hook = nil
+		harmless.Store(true)
 		d, err := e.Describe(ctx, &pb.DescribeRequest{Run: &pb.RunRef{Namespace: "default", WorkflowId: "bad"}})
 		if err != nil {
 			t.Fatal(err)
@@ -204,4 +211,55 @@ type fatalStore struct {
 func (s *fatalStore) Commit(context.Context, *store.Batch) error {
 	s.commits++
 	return &store.FatalError{Err: errors.New("fsync: input/output error")}
+}
+
+// While the database cannot write, what is durable is answered, what would write
+// is refused with the reason, and when it can write again nothing is lost.
+func TestReadsAreServedWhileTheDatabaseCannotWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New(1)
+		var full atomic.Bool
+		st.Hook = func(*store.Batch) memstore.Verdict {
+			if full.Load() {
+				return memstore.Unavailable(errors.New("disk full"))
+			}
+			return memstore.Done()
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		e, err := Open(ctx, Config{Store: st, Clock: clock.Runtime(), Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		startRaw(t, ctx, e, "w1")
+		if _, err := start(ctx, e, "before"); err != nil {
+			t.Fatal(err)
+		}
+		full.Store(true)
+		meanwhile := make(chan error)
+		go func() {
+			_, err := start(ctx, e, "meanwhile")
+			meanwhile <- err
+		}()
+		synctest.Wait()
+		ref := &pb.RunRef{Namespace: "default", WorkflowId: "before"}
+		d, err := e.Describe(ctx, &pb.DescribeRequest{Run: ref})
+		if err != nil || d.Info.Status != pb.Status_STATUS_COMPLETED {
+			t.Errorf("describe: %v, %v", d, err)
+		}
+		if _, err := e.Await(ctx, &pb.AwaitRequest{Run: ref}); err != nil {
+			t.Errorf("await: %v", err)
+		}
+		_, err = e.Start(ctx, &pb.StartRequest{Namespace: "default", WorkflowId: "refused", Type: "W", Queue: "default"})
+		if !apierr.Is(err, apierr.Unavailable) || !strings.Contains(err.Error(), "disk full") {
+			t.Errorf("a start was answered %v, want unavailable with the reason", err)
+		}
+		full.Store(false)
+		if err := <-meanwhile; err != nil {
+			t.Errorf("the one that waited: %v", err)
+		}
+		if err := e.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	})
 }

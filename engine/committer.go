@@ -216,7 +216,7 @@ func shardsOf(batch []*write) []store.ShardID {
 func (c *committer) release(batch []*write) {
 	for _, w := range batch {
 		for _, e := range w.after {
-			c.e.release(w, e)
+			c.e.release(w.shard, w.of, e)
 		}
 		for _, a := range w.acks {
 			c.e.workers.ack(a)

@@ -206,7 +206,7 @@ func (e *Engine) shardOf(id machine.ID) *shard {
 }
 
 // release lets an effect out whose rows are durable.
-func (e *Engine) release(w *write, eff machine.Effect) {
+func (e *Engine) release(s *shard, of *machine.Shard, eff machine.Effect) {
 	switch eff := eff.(type) {
 	case machine.Reply:
 		answer(eff)
@@ -215,7 +215,7 @@ func (e *Engine) release(w *write, eff machine.Effect) {
 	case machine.CancelTask:
 		e.workers.cancel(eff)
 	case machine.ReadHistory:
-		e.loader.history(w.shard, w.of, eff)
+		e.loader.history(s, of, eff)
 	}
 }
 

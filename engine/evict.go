@@ -47,10 +47,10 @@ func (s *shard) tidy() {
 
 func (s *shard) evict(r *machine.Run) {
 	no := r.Row.Run
-	if s.m.Runs()[no] != r || s.open[no] != nil || !r.Idle() {
+	if s.m.Runs()[no] != r || !r.Idle() {
 		return
 	}
-	if w := s.last[no]; w != nil && !w.done.Load() {
+	if !s.settled(no) {
 		return
 	}
 	delete(s.last, no)

@@ -150,6 +150,10 @@ func (s *shard) merge(c *machine.Change) {
 	no := c.Run.Row.Run
 	w := s.open[no]
 	if w == nil {
+		if !c.Touched && s.settled(no) {
+			s.releaseAll(c)
+			return
+		}
 		if !c.Touched && len(c.After) == 0 && len(c.Acks) == 0 {
 			return // a position: some later write takes it along
 		}
@@ -163,6 +167,23 @@ func (s *shard) merge(c *machine.Change) {
 		s.stale = append(s.stale, w)
 	}
 	w.urgent = w.urgent || len(w.after) > 0
+}
+
+// settled says that all there is of the run is durable.
+func (s *shard) settled(no store.RunNo) bool {
+	w := s.last[no]
+	return s.open[no] == nil && (w == nil || w.done.Load())
+}
+
+// releaseAll lets effects out that rest on nothing which is still to be written:
+// reads are served also while the database cannot write.
+func (s *shard) releaseAll(c *machine.Change) {
+	for _, eff := range c.After {
+		s.e.release(s, s.m, eff)
+	}
+	for _, a := range c.Acks {
+		s.e.workers.ack(a)
+	}
 }
 
 // seal encodes the writes that this turn changed.
