@@ -28,6 +28,11 @@ func (s *Shard) refused(in *Refused) {
 func (s *Shard) refusedLoaded(in *Refused, r *Run) {
 	if r != nil {
 		s.hold(r, pb.HoldKind_HOLD_KIND_QUARANTINED, in.Reason, nil)
+		if s.refusals[in.Run]++; s.refusals[in.Run] > 1 {
+			// Not even the hold can be written: it is kept in memory, or the run
+			// would be refused and read again without end.
+			s.change(r).Touched = false
+		}
 		return
 	}
 	if o := in.older; o != nil && s.runs[o.Row.Run] == o && s.ids[o.id()] == nil {

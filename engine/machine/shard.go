@@ -34,6 +34,8 @@ type Shard struct {
 	// Run.older leads to those before.
 	ids   map[ID]*Run
 	loads loads
+	// refusals counts how often the database would not write a run.
+	refusals map[store.RunNo]int
 	// epoch counts the assignments of all runs: a stamp is never given twice,
 	// also not to a run that left memory and came back.
 	epoch int64
@@ -46,12 +48,13 @@ type Shard struct {
 // for them.
 func NewShard(cfg Config) *Shard {
 	return &Shard{
-		cfg:     cfg,
-		rand:    rand.New(rand.NewPCG(cfg.Seed, cfg.Incarnation)),
-		nextRun: cfg.Lease.NextRun,
-		runs:    map[store.RunNo]*Run{},
-		ids:     map[ID]*Run{},
-		loads:   newLoads(),
+		cfg:      cfg,
+		rand:     rand.New(rand.NewPCG(cfg.Seed, cfg.Incarnation)),
+		nextRun:  cfg.Lease.NextRun,
+		runs:     map[store.RunNo]*Run{},
+		ids:      map[ID]*Run{},
+		loads:    newLoads(),
+		refusals: map[store.RunNo]int{},
 	}
 }
 
