@@ -144,6 +144,11 @@ func (s *Shard) put(r *Run, e *Entry) {
 	if !slices.Contains(c.Put, e) {
 		c.Put = append(c.Put, e)
 	}
+	s.wake(r, e)
+}
+
+// wake asks for the entry's next wake-up, if it has one.
+func (s *Shard) wake(r *Run, e *Entry) {
 	if at := e.nextWake(); at > 0 {
 		s.out.Wakes = append(s.out.Wakes, Wake{At: at, Run: r.Row.Run, Op: e.Op, Stored: at == e.Wake()})
 	}

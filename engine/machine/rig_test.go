@@ -27,8 +27,10 @@ type rig struct {
 	db          map[store.RunNo]*rows
 	unsaved     []saved
 	wakes       []Wake
-	queue       []Input // to be stepped: offers, rows read
-	unreadable  bool    // reads fail
+	queue       []Input                // to be stepped: offers, rows read
+	unreadable  bool                   // reads fail
+	with        map[DeliveryKey]string // the worker that has a delivery and has not answered
+	over        map[answered]bool      // what was answered: no process runs one again
 	// What the workers were given last, for scripts that answer it.
 	tasks  map[string]*pb.Task // "id op role" of the newest delivery
 	stamps map[string]Send     // by workflow id
@@ -71,7 +73,7 @@ type saved struct {
 func newRig(t *testing.T) *rig {
 	r := &rig{
 		t: t, now: int64(1e18), m: match.New(), builds: map[string]string{}, db: map[store.RunNo]*rows{},
-		tasks: map[string]*pb.Task{}, stamps: map[string]Send{}, before: map[string]Send{}, fences: map[string]fenced{}, given: map[string]int64{}, names: map[store.RunNo]string{},
+		with: map[DeliveryKey]string{}, over: map[answered]bool{}, tasks: map[string]*pb.Task{}, stamps: map[string]Send{}, before: map[string]Send{}, fences: map[string]fenced{}, given: map[string]int64{}, names: map[store.RunNo]string{},
 	}
 	r.load()
 	return r
@@ -85,6 +87,8 @@ func (r *rig) load() {
 		Incarnation: r.incarnation, Seed: 1, Desk: (*rigDesk)(r), Grace: 5e9,
 	})
 	r.wakes, r.queue, r.unsaved = nil, nil, nil
+	clear(r.with) // the desk has forgotten them too
+	clear(r.over) // what was not durable is answered again
 	r.offer(r.m.Reset(func(int64) bool { return true }))
 	for _, no := range r.numbers() {
 		d := r.db[no]
@@ -132,6 +136,7 @@ func (r *rig) drain() {
 	for len(r.queue) > 0 {
 		in := r.queue[0]
 		r.queue = r.queue[1:]
+		r.watch(in)
 		r.apply(r.s.Step(r.now, in))
 	}
 }
@@ -232,6 +237,9 @@ func (r *rig) sent(m Send) {
 
 func (r *rig) tasked(worker string, t *pb.Task, how string) {
 	d := t.Delivery
+	if r.m.Connected(worker) && !r.over[answered{worker, KeyOf(d)}] {
+		r.with[KeyOf(d)] = worker
+	}
 	r.tasks[taskName(t.WorkflowId, d.Op, d.Role)] = t
 	r.checkFence(t)
 	told := ""
@@ -302,6 +310,7 @@ func (r *rig) save() {
 	}
 	r.drain()
 	r.checkRows()
+	r.checkMemory()
 }
 
 func (r *rig) write(w saved) {
@@ -334,20 +343,6 @@ func (r *rig) release(e Effect) {
 		r.replied(e)
 	case ReadHistory:
 		r.queue = append(r.queue, &HistoryRead{Run: e.Run, Stamp: e.Stamp, Events: slices.Clone(r.db[e.Run].events[:e.Upto])})
-	}
-}
-
-// checkRows holds the database against what every well-formed one is.
-func (r *rig) checkRows() {
-	for _, no := range r.numbers() {
-		d := r.db[no]
-		if err := history.Validate(d.events); err != nil {
-			r.t.Errorf("%s: %v", d.row.WorkflowID, err)
-		}
-		if int64(len(d.events)) != d.row.NextEvent-1 || int64(len(d.pending)) != d.row.Pending {
-			r.t.Errorf("%s: the row counts %d events and %d entries, there are %d and %d",
-				d.row.WorkflowID, d.row.NextEvent-1, d.row.Pending, len(d.events), len(d.pending))
-		}
 	}
 }
 

@@ -172,6 +172,7 @@ func (r *rig) connect(a args) {
 	for _, t := range r.tasks {
 		if a.named["has"] == "all" {
 			received[KeyOf(t.Delivery)] = true
+			r.with[KeyOf(t.Delivery)] = w.ID
 		}
 	}
 	r.step(&WorkerBack{Worker: w.ID, Received: received})

@@ -32,7 +32,7 @@ func (s *Shard) workerGone(in *WorkerGone) {
 // missing starts the grace of a delivery whose worker is not here.
 func (s *Shard) missing(r *Run, e *Entry) {
 	e.lostAt = later(s.now, s.cfg.Grace)
-	s.out.Wakes = append(s.out.Wakes, Wake{At: e.nextWake(), Run: r.Row.Run, Op: e.Op})
+	s.wake(r, e)
 }
 
 // workerBack lets the same process go on with what it has, and sends it again
@@ -46,6 +46,7 @@ func (s *Shard) workerBack(in *WorkerBack) {
 				continue
 			}
 			e.lostAt = 0
+			s.wake(r, e) // the end of its grace may be all that was asked for
 			s.cfg.Desk.Hold(thisDelivery(r, e), in.Worker)
 			s.tellAgain(r, e, in.Received[thisDelivery(r, e)])
 		}

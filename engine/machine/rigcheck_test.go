@@ -1,0 +1,178 @@
+package machine
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/engined/engined/engine/store"
+	"github.com/engined/engined/history"
+	pb "github.com/engined/engined/proto/enginepb"
+)
+
+// answered is what a worker is done with: a process runs no delivery again.
+type answered struct {
+	worker   string
+	delivery DeliveryKey
+}
+
+// watch notes which deliveries end at their workers.
+func (r *rig) watch(in Input) {
+	switch in := in.(type) {
+	case *Done:
+		k := KeyOf(in.Delivery)
+		r.over[answered{in.Worker, k}] = true
+		if r.with[k] == in.Worker {
+			delete(r.with, k)
+		}
+	case *WorkerGone:
+		maps.DeleteFunc(r.with, func(_ DeliveryKey, w string) bool { return w == in.Worker })
+	}
+}
+
+// checkRows holds the database against what every well-formed one is.
+func (r *rig) checkRows() {
+	open, requests := map[string]bool{}, map[string]bool{}
+	for _, no := range r.numbers() {
+		d := r.db[no]
+		id := d.row.WorkflowID
+		if err := history.Validate(d.events); err != nil {
+			r.t.Errorf("%s: %v", id, err)
+		}
+		if int64(len(d.events)) != d.row.NextEvent-1 || int64(len(d.pending)) != d.row.Pending {
+			r.t.Errorf("%s: the row counts %d events and %d entries, there are %d and %d",
+				id, d.row.NextEvent-1, d.row.Pending, len(d.events), len(d.pending))
+		}
+		if d.row.Open && open[id] {
+			r.t.Errorf("%s has two open runs", id)
+		}
+		open[id] = open[id] || d.row.Open
+		asked := []string{"start " + d.row.Request}
+		for _, x := range d.dedup {
+			asked = append(asked, x.Request)
+		}
+		for _, q := range asked {
+			if q = id + " " + q; requests[q] {
+				r.t.Errorf("request %s was carried out twice", q)
+			}
+			requests[q] = true
+		}
+		if !d.row.Open && len(d.pending) > 0 {
+			r.t.Errorf("%s has closed with entries %v", id, sortedKeys(d.pending))
+		}
+	}
+}
+
+// checkMemory holds what is in memory against the database, when all of it is
+// durable, and sees that whatever can go on will: rule 7.
+func (r *rig) checkMemory() {
+	if len(r.unsaved) > 0 || len(r.queue) > 0 {
+		return
+	}
+	// A slot is in use for each delivery that is started. It may be for one that
+	// was given up and is not answered; never for anything else.
+	slots, least := map[string]map[DeliveryKey]bool{}, map[string]int{}
+	use := func(w string, k DeliveryKey) {
+		if slots[w] == nil {
+			slots[w] = map[DeliveryKey]bool{}
+		}
+		slots[w][k] = true
+	}
+	for k, w := range r.with {
+		use(w, k)
+	}
+	for _, no := range r.numbers() {
+		run := r.s.runs[no]
+		if run == nil {
+			r.checkAway(no, r.db[no])
+			continue
+		}
+		r.checkRun(run, r.db[no])
+		for _, e := range run.entries() {
+			if a := e.activity(); a != nil && started(a) && r.m.Connected(a.Worker) {
+				use(a.Worker, thisDelivery(run, e))
+				least[a.Worker]++
+			}
+		}
+	}
+	for w := range r.builds {
+		if used, _ := r.m.Usage(w); used < least[w] || used > len(slots[w]) {
+			r.t.Errorf("%s has %d slots in use, %d deliveries are started there, and it may have %v", w, used, least[w], slots[w])
+		}
+	}
+}
+
+// checkAway: nothing of a run that is not in memory is due.
+func (r *rig) checkAway(no store.RunNo, d *rows) {
+	for _, op := range sortedKeys(d.pending) {
+		w := Wake{At: d.pending[op].Wake, Run: no, Op: op}
+		switch {
+		case w.At == 0:
+			r.t.Errorf("%s is not in memory, and its entry %s must be", d.row.WorkflowID, op)
+		case w.At != never && !r.wakes1(w):
+			r.t.Errorf("%s: nothing wakes entry %s at %s", d.row.WorkflowID, op, clockText(w.At))
+		}
+	}
+}
+
+// wakes1 says whether the wake-up is due some time.
+func (r *rig) wakes1(w Wake) bool {
+	return slices.ContainsFunc(r.wakes, func(x Wake) bool { return x.Run == w.Run && x.Op == w.Op && x.At == w.At })
+}
+
+func (r *rig) checkRun(run *Run, d *rows) {
+	id, why := run.Row.WorkflowID, ""
+	if d == nil {
+		r.t.Errorf("%s (run %d) is in memory alone", id, run.Row.Run)
+		return
+	}
+	var state pb.RunState
+	if err := proto.Unmarshal(d.row.State, &state); err != nil {
+		r.t.Fatal(err)
+	}
+	// A position alone is no reason to write.
+	state.Processed, state.Folded = run.State.Processed, run.State.Folded
+	if run.State.Hold.GetKind() == pb.HoldKind_HOLD_KIND_QUARANTINED {
+		state.Hold = run.State.Hold // perhaps it could not even be written as held
+	}
+	switch {
+	case run.Row.NextEvent != d.row.NextEvent || run.Row.Open != d.row.Open || run.Row.Status != d.row.Status:
+		why = "has another row in memory"
+	case !proto.Equal(&state, run.State):
+		why = fmt.Sprintf("has another state: %v in memory, %v in the database", run.State, &state)
+	case !slices.Equal(sortedKeys(run.Entries), sortedKeys(d.pending)):
+		why = fmt.Sprintf("has entries %v in memory, %v in the database", sortedKeys(run.Entries), sortedKeys(d.pending))
+	case run.Attention() && run.holder.phase == holderNone && run.State.Hold.GetKind() != pb.HoldKind_HOLD_KIND_QUARANTINED:
+		why = "has inputs that nobody is given"
+	}
+	if why != "" {
+		r.t.Errorf("%s %s", id, why)
+		return
+	}
+	for _, e := range run.entries() {
+		r.checkEntry(run, e, d.pending[e.Op])
+	}
+}
+
+func (r *rig) checkEntry(run *Run, e *Entry, row store.PendingRow) {
+	var p pb.Pending
+	if err := proto.Unmarshal(row.Data, &p); err != nil {
+		r.t.Fatal(err)
+	}
+	id := run.Row.WorkflowID
+	if !proto.Equal(&p, e.P) || row.Wake != e.Wake() {
+		r.t.Errorf("%s: entry %s is %v in memory, %v in the database", id, e.Op, e.P, &p)
+	}
+	if at := e.nextWake(); at > 0 && at != never && !r.wakes1(Wake{At: at, Run: run.Row.Run, Op: e.Op}) {
+		r.t.Errorf("%s: nothing wakes entry %s at %s", id, e.Op, clockText(at))
+	}
+	a := e.activity()
+	if a != nil && started(a) && r.m.Connected(a.Worker) != (e.lostAt == 0) {
+		r.t.Errorf("%s: entry %s, its worker %s connected %v, lost at %d", id, e.Op, a.Worker, r.m.Connected(a.Worker), e.lostAt)
+	}
+	if a != nil && a.Phase == pb.Phase_PHASE_UNDO_QUEUED && len(run.State.Compensations) == 0 {
+		r.t.Errorf("%s: the undo of %s waits for its turn in no compensation", id, e.Op)
+	}
+}
