@@ -241,7 +241,11 @@ func (s *Shard) install(a store.Loaded) (*Run, error) {
 		r.older = newest
 		s.ids[r.id()] = r
 	}
-	s.wakeUp(r)
+	if s.unwritable(r) {
+		r.State.Hold = refusedHold("the database refuses to write it", s.now)
+	} else {
+		s.wakeUp(r)
+	}
 	return r, nil
 }
 

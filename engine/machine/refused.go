@@ -19,6 +19,7 @@ func (s *Shard) refused(in *Refused) {
 			s.fail(to, errRefused(r, in.Reason))
 		}
 	}
+	s.refusals[in.Run]++
 	s.loads.evicted[in.Run] = s.loads.ticket
 	s.load(store.Key{Run: in.Run}, in)
 }
@@ -27,17 +28,25 @@ func (s *Shard) refused(in *Refused) {
 // began, and then the one before it is the newest of its id.
 func (s *Shard) refusedLoaded(in *Refused, r *Run) {
 	if r != nil {
-		s.hold(r, pb.HoldKind_HOLD_KIND_QUARANTINED, in.Reason, nil)
-		if s.refusals[in.Run]++; s.refusals[in.Run] > 1 {
-			// Not even the hold can be written: it is kept in memory, or the run
-			// would be refused and read again without end.
-			s.change(r).Touched = false
+		if s.unwritable(r) {
+			r.State.Hold = refusedHold(in.Reason, s.now)
+			return
 		}
+		s.hold(r, pb.HoldKind_HOLD_KIND_QUARANTINED, in.Reason, nil)
 		return
 	}
 	if o := in.older; o != nil && s.runs[o.Row.Run] == o && s.ids[o.id()] == nil {
 		s.ids[o.id()] = o
 	}
+}
+
+// unwritable says that the run was refused again after it had been read: not even
+// its hold can be written. It is kept in memory, and nothing of the run is begun,
+// or it would be refused and read again without end.
+func (s *Shard) unwritable(r *Run) bool { return s.refusals[r.Row.Run] > 1 }
+
+func refusedHold(reason string, now int64) *pb.Hold {
+	return &pb.Hold{Kind: pb.HoldKind_HOLD_KIND_QUARANTINED, Reason: reason, Since: now}
 }
 
 func errRefused(r *Run, reason string) error {

@@ -89,6 +89,9 @@ func (r *rig) checkMemory() {
 			r.checkAway(no, r.db[no])
 			continue
 		}
+		if r.s.unwritable(run) {
+			continue // held in memory alone: nothing goes on
+		}
 		r.checkRun(run, r.db[no])
 		for _, e := range run.entries() {
 			if a := e.activity(); a != nil && started(a) && r.m.Connected(a.Worker) {
