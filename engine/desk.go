@@ -59,6 +59,12 @@ func (d *desk) Free(k machine.DeliveryKey) {
 	d.offer(d.m.Free(keyOf(k)))
 }
 
+func (d *desk) Leave(run store.RunNo) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.offer(d.m.Reset(func(no int64) bool { return no == int64(run) }))
+}
+
 func (d *desk) Answered(k machine.DeliveryKey, worker string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

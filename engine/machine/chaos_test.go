@@ -54,7 +54,7 @@ func TestEveryRunEndsWhateverHappens(t *testing.T) {
 			did[what] += n
 		}
 	}
-	for _, what := range []string{"gone", "crash", "late", "refuse", "evict", "cancel", "undo", "lost"} {
+	for _, what := range []string{"gone", "crash", "late", "refuse", "evict", "cancel", "undo", "lost", "unreadable", "slow", "stale"} {
 		if did[what] == 0 {
 			t.Errorf("void: no %q ever happened", what)
 		}
@@ -92,6 +92,7 @@ func (c *chaos) once() {
 	id := chaosIDs[c.rnd.IntN(len(chaosIDs))]
 	worker := fmt.Sprint("w", 1+c.rnd.IntN(2))
 	what := ""
+	c.letThrough(c.rnd.IntN(3))
 	switch n := c.rnd.IntN(100); {
 	case n < 10:
 		what = "worker"
@@ -110,8 +111,10 @@ func (c *chaos) once() {
 	case n < 45:
 		what = "decide"
 		c.decideSomething(id)
-	case n < 70:
+	case n < 68:
 		what = c.answerSomething()
+	case n < 70:
+		what = c.disturbReads()
 	case n < 75:
 		what = "pass"
 		c.pass(c.rnd.Int64N(20e9))
@@ -121,11 +124,14 @@ func (c *chaos) once() {
 	case n < 95:
 		what = "crash"
 		c.load()
-	case n < 97:
+	case n < 96:
 		what = "evict"
 		if len(c.unsaved) == 0 {
 			c.evict(id)
 		}
+	case n < 97:
+		what = "refuse"
+		c.refuseSomething()
 	case n < 98:
 		what = "cancel"
 		c.step(&Cancel{To: "cancel", Req: &pb.CancelRequest{Run: &pb.RunRef{Namespace: "default", WorkflowId: id}, RequestId: fmt.Sprint("c", c.ops[id])}})
@@ -134,6 +140,48 @@ func (c *chaos) once() {
 		c.step(&Await{Ref: &pb.RunRef{Namespace: "default", WorkflowId: id}, To: "await"})
 	}
 	c.say(what)
+}
+
+// letThrough answers some of the reads that wait, in any order.
+func (c *chaos) letThrough(n int) {
+	for ; n > 0 && len(c.reads) > 0; n-- {
+		i := c.rnd.IntN(len(c.reads))
+		read := c.reads[i]
+		c.reads = slices.Delete(c.reads, i, i+1)
+		c.step(read())
+	}
+}
+
+// disturbReads makes reads fail, or wait, with what they have read going stale.
+func (c *chaos) disturbReads() string {
+	switch c.rnd.IntN(4) {
+	case 0:
+		c.unreadable = true
+		return "unreadable"
+	case 1:
+		c.slow = true
+		return "slow"
+	case 2:
+		if len(c.reads) == 0 {
+			break
+		}
+		in := c.reads[0]() // read now, and told later
+		c.reads[0] = func() Input { return in }
+		return "stale"
+	}
+	c.unreadable, c.slow = false, false
+	c.letThrough(len(c.reads))
+	return "reads"
+}
+
+// refuseSomething has the database refuse what was not saved of some run.
+func (c *chaos) refuseSomething() {
+	if len(c.unsaved) == 0 {
+		return
+	}
+	no := c.unsaved[c.rnd.IntN(len(c.unsaved))].row.Run
+	c.unsaved = slices.DeleteFunc(c.unsaved, func(w saved) bool { return w.row.Run == no })
+	c.step(&Refused{Run: no, Reason: "the row is bad"})
 }
 
 // owes says whether the holder of id has an input to answer, and under what.
@@ -259,7 +307,8 @@ func (c *chaos) holderOf(t *pb.Task) string {
 
 // heal stops all faults and lets everything end.
 func (c *chaos) heal() {
-	c.polite = true
+	c.polite, c.unreadable, c.slow = true, false, false
+	c.letThrough(1000)
 	c.save()
 	// New workers: the old ones may hold slots for tasks that this test has lost
 	// sight of, and will never answer.
@@ -309,7 +358,7 @@ func (c *chaos) ended(no store.RunNo) bool {
 	if err := proto.Unmarshal(row.State, state); err != nil {
 		c.t.Fatal(err)
 	}
-	return !row.Open || state.UndoState == pb.UndoState_UNDO_STATE_FAILED || state.Hold.GetKind() == pb.HoldKind_HOLD_KIND_QUARANTINED
+	return !row.Open || c.s.refusals[no] > 1 || state.UndoState == pb.UndoState_UNDO_STATE_FAILED || state.Hold.GetKind() == pb.HoldKind_HOLD_KIND_QUARANTINED
 }
 
 func (c *chaos) verdict() {

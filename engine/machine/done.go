@@ -26,6 +26,8 @@ func (s *Shard) done(in *Done) {
 }
 
 func (s *Shard) doneLoaded(in *Done, r *Run) {
+	// The delivery may have been given its slot back when its run was read.
+	s.cfg.Desk.Answered(KeyOf(in.Delivery), in.Worker)
 	if r == nil {
 		s.ack(nil, in.Origin)
 		return

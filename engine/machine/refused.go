@@ -12,7 +12,9 @@ import (
 func (s *Shard) refused(in *Refused) {
 	if r := s.runs[in.Run]; r != nil {
 		s.recall(r)
-		s.leaveDesk(r)
+		// Also the slots of deliveries that were given up and are not answered:
+		// if they were not written, they never left.
+		s.cfg.Desk.Leave(in.Run)
 		s.forget(r)
 		in.older = r.older
 		for _, to := range r.waiters {

@@ -27,8 +27,10 @@ type rig struct {
 	db          map[store.RunNo]*rows
 	unsaved     []saved
 	wakes       []Wake
-	queue       []Input                // to be stepped: offers, rows read
-	unreadable  bool                   // reads fail
+	queue       []Input // to be stepped: offers, rows read
+	unreadable  bool    // reads fail
+	slow        bool    // reads wait in reads until they are let through
+	reads       []func() Input
 	with        map[DeliveryKey]string // the worker that has a delivery and has not answered
 	over        map[answered]bool      // what was answered: no process runs one again
 	// What the workers were given last, for scripts that answer it.
@@ -86,7 +88,7 @@ func (r *rig) load() {
 		Lease:       store.Lease{Shard: 0, Epoch: 1, NextRun: int64(r.incarnation) * 100},
 		Incarnation: r.incarnation, Seed: 1, Desk: (*rigDesk)(r), Grace: 5e9,
 	})
-	r.wakes, r.queue, r.unsaved = nil, nil, nil
+	r.wakes, r.queue, r.unsaved, r.reads = nil, nil, nil, nil
 	clear(r.with) // the desk has forgotten them too
 	clear(r.over) // what was not durable is answered again
 	r.offer(r.m.Reset(func(int64) bool { return true }))
@@ -149,7 +151,7 @@ func (r *rig) apply(out *Output) {
 		r.sent(m)
 	}
 	for _, l := range out.Loads {
-		r.queue = append(r.queue, r.read(l))
+		r.readLater(func() Input { return r.read(l) })
 	}
 	r.wakes = append(r.wakes, out.Wakes...)
 	for _, p := range out.Replies {
@@ -302,7 +304,17 @@ func undoText(u pb.UndoState) string {
 func (r *rig) save() {
 	unsaved := r.unsaved
 	r.unsaved = nil
+	refused := map[store.RunNo]bool{}
 	for _, w := range unsaved {
+		no := w.row.Run
+		if w.insert && r.isOpen(w.row.WorkflowID) {
+			// The unique index: what would have closed the older run was refused.
+			refused[no] = true
+			r.queue = append(r.queue, &Refused{Run: no, Reason: "its id is taken"})
+		}
+		if refused[no] {
+			continue
+		}
 		r.write(w)
 		for _, e := range w.after {
 			r.release(e)
@@ -311,6 +323,10 @@ func (r *rig) save() {
 	r.drain()
 	r.checkRows()
 	r.checkMemory()
+}
+
+func (r *rig) isOpen(id string) bool {
+	return slices.ContainsFunc(r.numbers(), func(no store.RunNo) bool { return r.db[no].row.WorkflowID == id && r.db[no].row.Open })
 }
 
 func (r *rig) write(w saved) {
@@ -342,8 +358,25 @@ func (r *rig) release(e Effect) {
 	case Reply:
 		r.replied(e)
 	case ReadHistory:
-		r.queue = append(r.queue, &HistoryRead{Run: e.Run, Stamp: e.Stamp, Events: slices.Clone(r.db[e.Run].events[:e.Upto])})
+		r.readLater(func() Input { return r.readHistory(e) })
 	}
+}
+
+// readLater answers a read at once, or when it is let through.
+func (r *rig) readLater(read func() Input) {
+	if r.slow {
+		r.reads = append(r.reads, read)
+	} else {
+		r.queue = append(r.queue, read())
+	}
+}
+
+func (r *rig) readHistory(e ReadHistory) Input {
+	if r.unreadable {
+		r.say("a read fails")
+		return &HistoryRead{Run: e.Run, Stamp: e.Stamp, Err: errors.New("the disk is away")}
+	}
+	return &HistoryRead{Run: e.Run, Stamp: e.Stamp, Events: slices.Clone(r.db[e.Run].events[:e.Upto])}
 }
 
 func (r *rig) read(l Load) *RowsRead {

@@ -27,6 +27,11 @@ func (r *rig) watch(in Input) {
 		if r.with[k] == in.Worker {
 			delete(r.with, k)
 		}
+	case *Refused:
+		// The desk forgets what the run had, and answers that were not written are
+		// given again.
+		maps.DeleteFunc(r.with, func(k DeliveryKey, _ string) bool { return k.Run == in.Run })
+		maps.DeleteFunc(r.over, func(a answered, _ bool) bool { return a.delivery.Run == in.Run })
 	case *WorkerGone:
 		maps.DeleteFunc(r.with, func(_ DeliveryKey, w string) bool { return w == in.Worker })
 	}
@@ -68,7 +73,7 @@ func (r *rig) checkRows() {
 // checkMemory holds what is in memory against the database, when all of it is
 // durable, and sees that whatever can go on will: rule 7.
 func (r *rig) checkMemory() {
-	if len(r.unsaved) > 0 || len(r.queue) > 0 {
+	if len(r.unsaved) > 0 || len(r.queue) > 0 || len(r.reads) > 0 || r.unreadable {
 		return
 	}
 	// A slot is in use for each delivery that is started. It may be for one that
@@ -109,6 +114,9 @@ func (r *rig) checkMemory() {
 
 // checkAway: nothing of a run that is not in memory is due.
 func (r *rig) checkAway(no store.RunNo, d *rows) {
+	if r.s.putOff(no) && r.readAgain(no) {
+		return
+	}
 	for _, op := range sortedKeys(d.pending) {
 		w := Wake{At: d.pending[op].Wake, Run: no, Op: op}
 		switch {
@@ -118,6 +126,11 @@ func (r *rig) checkAway(no store.RunNo, d *rows) {
 			r.t.Errorf("%s: nothing wakes entry %s at %s", d.row.WorkflowID, op, clockText(w.At))
 		}
 	}
+}
+
+// readAgain says that a read of the run failed and is going to be tried again.
+func (r *rig) readAgain(no store.RunNo) bool {
+	return slices.ContainsFunc(r.wakes, func(x Wake) bool { return x.Run == no && x.Op == "" })
 }
 
 // wakes1 says whether the wake-up is due some time.
@@ -147,7 +160,7 @@ func (r *rig) checkRun(run *Run, d *rows) {
 		why = fmt.Sprintf("has another state: %v in memory, %v in the database", run.State, &state)
 	case !slices.Equal(sortedKeys(run.Entries), sortedKeys(d.pending)):
 		why = fmt.Sprintf("has entries %v in memory, %v in the database", sortedKeys(run.Entries), sortedKeys(d.pending))
-	case run.Attention() && run.holder.phase == holderNone && run.State.Hold.GetKind() != pb.HoldKind_HOLD_KIND_QUARANTINED:
+	case run.Attention() && run.holder.phase == holderNone && !r.readAgain(run.Row.Run) && run.State.Hold.GetKind() != pb.HoldKind_HOLD_KIND_QUARANTINED:
 		why = "has inputs that nobody is given"
 	}
 	if why != "" {

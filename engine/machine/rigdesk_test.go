@@ -24,7 +24,10 @@ func (d *rigDesk) Slot(k DeliveryKey, n Need) (string, bool) {
 	return d.m.Slot(matchKey(k), matchNeed(n, nil))
 }
 func (d *rigDesk) Hold(k DeliveryKey, worker string) bool { return d.m.Hold(matchKey(k), worker) }
-func (d *rigDesk) Free(k DeliveryKey)                     { (*rig)(d).offer(d.m.Free(matchKey(k))) }
+func (d *rigDesk) Leave(run store.RunNo) {
+	(*rig)(d).offer(d.m.Reset(func(no int64) bool { return no == int64(run) }))
+}
+func (d *rigDesk) Free(k DeliveryKey) { (*rig)(d).offer(d.m.Free(matchKey(k))) }
 func (d *rigDesk) Answered(k DeliveryKey, worker string) {
 	(*rig)(d).offer(d.m.Answered(matchKey(k), worker))
 }

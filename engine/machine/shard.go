@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 
 	"github.com/engined/engined/engine/store"
-	pb "github.com/engined/engined/proto/enginepb"
 )
 
 // Config is what a shard is made of.
@@ -142,26 +141,11 @@ type Desk interface {
 	Hold(d DeliveryKey, worker string) bool
 	// Free ends a delivery's slot or wait.
 	Free(d DeliveryKey)
+	// Leave ends all that a run has: its assignment, its slots, its waits.
+	Leave(run store.RunNo)
 	// Answered ends a delivery's slot if the worker has it.
 	Answered(d DeliveryKey, worker string)
 	// Unfolded counts the bytes of inputs that a worker has not answered yet:
 	// more of them, or (negative) fewer.
 	Unfolded(worker string, bytes int64)
-}
-
-// Pending state that a Refused or evicted run leaves at the desk.
-func (s *Shard) leaveDesk(r *Run) {
-	s.unassign(r)
-	for _, e := range r.entries() {
-		a := e.activity()
-		if a == nil {
-			continue
-		}
-		switch a.Phase {
-		case pb.Phase_PHASE_WAITING, pb.Phase_PHASE_UNDO_WAITING:
-			s.cfg.Desk.Free(nextDelivery(r, e))
-		case pb.Phase_PHASE_STARTED, pb.Phase_PHASE_UNDO_STARTED:
-			s.cfg.Desk.Free(thisDelivery(r, e))
-		}
-	}
 }
