@@ -53,22 +53,20 @@ func (d *desk) Hold(k machine.DeliveryKey, worker string) bool {
 	return d.m.Hold(keyOf(k), worker)
 }
 
-func (d *desk) Free(k machine.DeliveryKey) {
+func (d *desk) Free(k machine.DeliveryKey, worker string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.offer(d.m.Free(keyOf(k)))
+	if worker == "" {
+		d.offer(d.m.Free(keyOf(k)))
+	} else {
+		d.offer(d.m.Answered(keyOf(k), worker))
+	}
 }
 
 func (d *desk) Leave(run store.RunNo) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.offer(d.m.Reset(func(no int64) bool { return no == int64(run) }))
-}
-
-func (d *desk) Answered(k machine.DeliveryKey, worker string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.offer(d.m.Answered(keyOf(k), worker))
 }
 
 func (d *desk) Unfolded(worker string, bytes int64) {

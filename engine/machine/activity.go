@@ -200,13 +200,13 @@ func (s *Shard) slotOffered(in *SlotOffered) {
 	}
 	if e == nil || e.activity() == nil || !waiting(e.activity()) || nextDelivery(r, e) != in.Delivery {
 		if e == nil || e.activity() == nil || !started(e.activity()) || thisDelivery(r, e) != in.Delivery {
-			s.cfg.Desk.Free(in.Delivery)
+			s.cfg.Desk.Free(in.Delivery, anyone)
 		}
 		return
 	}
 	if at, _ := waitLimit(e.activity()); at <= s.now || !s.cfg.Desk.Hold(in.Delivery, in.Worker) {
 		// It is too late, or the worker has gone since.
-		s.cfg.Desk.Free(in.Delivery)
+		s.cfg.Desk.Free(in.Delivery, anyone)
 		s.dispatch(r, e)
 		return
 	}

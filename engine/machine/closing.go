@@ -50,7 +50,7 @@ func (s *Shard) stopForGood(r *Run, e *Entry) {
 	if started(a) {
 		s.after(r, cancelTask(r, e, "the run has closed"))
 	} else {
-		s.cfg.Desk.Free(nextDelivery(r, e))
+		s.cfg.Desk.Free(nextDelivery(r, e), anyone)
 	}
 	s.drop(r, e)
 }

@@ -17,7 +17,7 @@ func (s *Shard) done(in *Done) {
 		return
 	}
 	// Every answer ends its delivery's use of a slot, also a late one.
-	s.cfg.Desk.Answered(KeyOf(in.Delivery), in.Worker)
+	s.cfg.Desk.Free(KeyOf(in.Delivery), in.Worker)
 	if r := s.touch(storeRun(in.Delivery.Run)); r != nil {
 		s.answer(r, in)
 		return
@@ -27,7 +27,7 @@ func (s *Shard) done(in *Done) {
 
 func (s *Shard) doneLoaded(in *Done, r *Run) {
 	// The delivery may have been given its slot back when its run was read.
-	s.cfg.Desk.Answered(KeyOf(in.Delivery), in.Worker)
+	s.cfg.Desk.Free(KeyOf(in.Delivery), in.Worker)
 	if r == nil {
 		s.ack(nil, in.Origin)
 		return
@@ -120,7 +120,7 @@ func (s *Shard) end(r *Run, e *Entry, ev *pb.Event) { s.endWith(r, e, ev, nil) }
 // stays if there may be something to undo.
 func (s *Shard) endWith(r *Run, e *Entry, ev *pb.Event, result *pb.Payload) {
 	a := e.activity()
-	s.cfg.Desk.Free(nextDelivery(r, e))
+	s.cfg.Desk.Free(nextDelivery(r, e), anyone)
 	// The event and the entry share the tally from here on; it does not change
 	// any more, since the undo counts in one of its own.
 	s.record(r, ev)

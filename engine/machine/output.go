@@ -122,12 +122,12 @@ type Settled struct {
 
 // change returns the run's change in this step.
 func (s *Shard) change(r *Run) *Change {
-	for _, c := range s.out.Changes {
-		if c.Run == r {
-			return c
-		}
+	// A step of a whole shard changes thousands of runs: each knows its own.
+	if i := r.changed; i < len(s.out.Changes) && s.out.Changes[i].Run == r {
+		return s.out.Changes[i]
 	}
 	c := &Change{Run: r}
+	r.changed = len(s.out.Changes)
 	s.out.Changes = append(s.out.Changes, c)
 	return c
 }

@@ -27,9 +27,12 @@ func (d *rigDesk) Hold(k DeliveryKey, worker string) bool { return d.m.Hold(matc
 func (d *rigDesk) Leave(run store.RunNo) {
 	(*rig)(d).offer(d.m.Reset(func(no int64) bool { return no == int64(run) }))
 }
-func (d *rigDesk) Free(k DeliveryKey) { (*rig)(d).offer(d.m.Free(matchKey(k))) }
-func (d *rigDesk) Answered(k DeliveryKey, worker string) {
-	(*rig)(d).offer(d.m.Answered(matchKey(k), worker))
+func (d *rigDesk) Free(k DeliveryKey, worker string) {
+	if worker == anyone {
+		(*rig)(d).offer(d.m.Free(matchKey(k)))
+	} else {
+		(*rig)(d).offer(d.m.Answered(matchKey(k), worker))
+	}
 }
 func (d *rigDesk) Unfolded(worker string, bytes int64) {
 	(*rig)(d).offer(d.m.Unfolded(worker, bytes))

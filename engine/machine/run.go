@@ -37,6 +37,8 @@ type Run struct {
 	older *Run
 	// cancelRequest is the request that cancelled the run, for the same reason.
 	cancelRequest string
+	// changed is where its change stands in the output of the step, if it has one.
+	changed int
 	// used orders the runs for eviction.
 	used int64
 }

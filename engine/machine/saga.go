@@ -147,7 +147,7 @@ func (s *Shard) undone(r *Run, e *Entry, result *pb.Payload) {
 
 func (s *Shard) undoFailed(r *Run, e *Entry) {
 	a := e.activity()
-	s.cfg.Desk.Free(nextDelivery(r, e))
+	s.cfg.Desk.Free(nextDelivery(r, e), anyone)
 	s.record(r, &pb.Event{Body: &pb.Event_UndoFailed{UndoFailed: &pb.UndoFailed{
 		Op: e.Op, Outcome: a.UndoTold, Road: a.Roads[0].Queue, Failure: a.LastFailure, Tally: a.Tally,
 	}}})

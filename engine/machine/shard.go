@@ -126,6 +126,9 @@ type Need struct {
 	Prefer string
 }
 
+// anyone stands for whichever worker has a delivery, or none.
+const anyone = ""
+
 // Desk knows the workers. Its calls never block and are answered at once; what
 // it cannot give now it offers later, by RunOffered and SlotOffered.
 type Desk interface {
@@ -139,12 +142,11 @@ type Desk interface {
 	// Hold takes a slot for a delivery that the worker has already; false if
 	// the worker is not here.
 	Hold(d DeliveryKey, worker string) bool
-	// Free ends a delivery's slot or wait.
-	Free(d DeliveryKey)
+	// Free ends a delivery's slot if the worker has it, or, for anyone, its slot
+	// or its wait.
+	Free(d DeliveryKey, worker string)
 	// Leave ends all that a run has: its assignment, its slots, its waits.
 	Leave(run store.RunNo)
-	// Answered ends a delivery's slot if the worker has it.
-	Answered(d DeliveryKey, worker string)
 	// Unfolded counts the bytes of inputs that a worker has not answered yet:
 	// more of them, or (negative) fewer.
 	Unfolded(worker string, bytes int64)

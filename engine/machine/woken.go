@@ -52,7 +52,7 @@ func (s *Shard) activityDue(r *Run, e *Entry) {
 		}
 	case pb.Phase_PHASE_WAITING, pb.Phase_PHASE_UNDO_WAITING:
 		if at, limit := waitLimit(a); at <= s.now {
-			s.cfg.Desk.Free(nextDelivery(r, e))
+			s.cfg.Desk.Free(nextDelivery(r, e), anyone)
 			s.timeOut(r, e, limit)
 		}
 	case pb.Phase_PHASE_STARTED, pb.Phase_PHASE_UNDO_STARTED:
@@ -68,7 +68,7 @@ func (s *Shard) activityDue(r *Run, e *Entry) {
 
 // lost settles a delivery whose worker did not come back: it uses an attempt.
 func (s *Shard) lost(r *Run, e *Entry) {
-	s.cfg.Desk.Free(thisDelivery(r, e))
+	s.cfg.Desk.Free(thisDelivery(r, e), anyone)
 	s.unanswered(r, e, pb.Outcome_OUTCOME_LOST, &pb.Failure{
 		Message: "the worker " + e.activity().Worker + " was lost with it",
 	})
