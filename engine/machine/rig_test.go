@@ -29,6 +29,7 @@ type rig struct {
 	wakes       []Wake
 	queue       []Input // to be stepped: offers, rows read
 	unreadable  bool    // reads fail
+	alone       bool    // the workers of an earlier load are gone for good
 	slow        bool    // reads wait in reads until they are let through
 	reads       []func() Input
 	with        map[DeliveryKey]string // the worker that has a delivery and has not answered
@@ -86,7 +87,7 @@ func (r *rig) load() {
 	r.incarnation++
 	r.s = NewShard(Config{
 		Lease:       store.Lease{Shard: 0, Epoch: 1, NextRun: int64(r.incarnation) * 100},
-		Incarnation: r.incarnation, Seed: 1, Desk: (*rigDesk)(r), Grace: 5e9,
+		Incarnation: r.incarnation, Seed: 1, Desk: (*rigDesk)(r), Grace: 5e9, Orphans: r.alone,
 	})
 	r.wakes, r.queue, r.unsaved, r.reads = nil, nil, nil, nil
 	clear(r.with) // the desk has forgotten them too

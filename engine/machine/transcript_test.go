@@ -129,7 +129,12 @@ func (r *rig) do(command string) {
 		r.pass(int64(d))
 	case "save": // all changes become durable
 		r.save()
-	case "crash": // what is not durable is gone; the shard is loaded again
+	case "crash": // crash [alone]: what is not durable is gone; the shard is loaded again, or the whole process
+		if r.alone = a.at(0) == "alone"; r.alone {
+			for _, w := range sortedKeys(r.builds) {
+				r.m.Disconnect(w)
+			}
+		}
 		r.load()
 	case "down": // down DURATION: a crash, and the engine is away for so long
 		d, err := time.ParseDuration(a.at(0))
