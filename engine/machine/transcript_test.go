@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/engined/engined/engine/match"
+	"github.com/engined/engined/engine/store"
 	pb "github.com/engined/engined/proto/enginepb"
 )
 
@@ -147,7 +148,7 @@ func (r *rig) do(command string) {
 		r.listAttempts(a.at(0), a.at(1))
 	case "reads": // reads fail|work
 		r.unreadable = a.at(0) == "fail"
-	case "refuse": // refuse ID: the database will not write the run
+	case "refuse": // refuse ID: the database will not write the newest run
 		r.refuse(a.at(0))
 	case "evict":
 		r.evict(a.at(0))
@@ -253,10 +254,13 @@ func (r *rig) pass(d int64) {
 }
 
 func (r *rig) refuse(id string) {
+	newest := store.RunNo(0)
 	for no, name := range r.names {
-		if name != id {
-			continue
+		if name == id {
+			newest = max(newest, no)
 		}
+	}
+	if no := newest; no != 0 {
 		r.unsaved = slices.DeleteFunc(r.unsaved, func(w saved) bool { return w.row.Run == no })
 		r.step(&Refused{Run: no, Reason: "the row is bad"})
 	}
