@@ -6,6 +6,7 @@ import (
 
 	"github.com/engined/engined/internal/replay"
 	pb "github.com/engined/engined/proto/enginepb"
+	"github.com/engined/engined/sdk/failure"
 )
 
 // run is this worker's copy of a run, under one stamp. Inputs wait in its queue;
@@ -14,6 +15,13 @@ type run struct {
 	s     *session
 	no    int64
 	stamp *pb.Stamp
+	// workflowID is for people.
+	workflowID string
+	// before is closed when an older copy of the run has ended; nil if there is
+	// none. over is closed when this one has, if a newer one waits for it; the
+	// worker's mu guards it.
+	before <-chan struct{}
+	over   chan struct{}
 
 	mu      sync.Mutex
 	assign  *pb.Assign // to be loaded first
@@ -22,6 +30,23 @@ type run struct {
 	dropped bool
 
 	code *replay.Run // of the goroutine that folds
+}
+
+// newCopy makes a copy of a run that begins when the older one, of whatever
+// stream, has ended: a run is never folded twice at once.
+func (w *Worker) newCopy(s *session, a *pb.Assign) *run {
+	r := &run{s: s, no: a.Run, stamp: a.Stamp}
+	if len(a.History) > 0 {
+		r.workflowID = a.History[0].GetWorkflowStarted().GetWorkflowId()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if old := w.copies[r.no]; old != nil {
+		old.over = make(chan struct{})
+		r.before = old.over
+	}
+	w.copies[r.no] = r
+	return r
 }
 
 func (r *run) load(a *pb.Assign) {
@@ -56,6 +81,10 @@ func (r *run) wake() {
 		if err != nil {
 			// Not the code's fault, which comes as a value: the worker's own.
 			r.fault(&replay.Panic{Value: err})
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.folding, r.dropped = false, true
+			r.wake() // for its end
 		}
 		return nil
 	})
@@ -63,6 +92,10 @@ func (r *run) wake() {
 
 // foldAll folds until nothing waits.
 func (r *run) foldAll() {
+	if r.before != nil {
+		<-r.before
+		r.before = nil
+	}
 	for {
 		assign, inputs, more := r.next()
 		if !more {
@@ -91,15 +124,29 @@ func (r *run) next() (*pb.Assign, []*pb.Event, bool) {
 	return assign, inputs, true
 }
 
-// end unwinds the code.
+// end unwinds the code, and lets a newer copy begin.
 func (r *run) end() {
-	if r.code == nil {
+	defer r.s.w.ended(r)
+	code := r.code
+	r.code = nil
+	if code == nil {
 		return
 	}
-	if err := r.code.Close(); err != nil {
-		r.s.w.opts.Logger.Error("workflow code did not let itself be ended", "run", r.no, "err", err)
+	if err := code.Close(); err != nil {
+		r.s.w.opts.Logger.Error("workflow code did not let itself be ended", "workflow_id", r.workflowID, "err", err)
 	}
-	r.code = nil
+}
+
+func (w *Worker) ended(r *run) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.copies[r.no] == r {
+		delete(w.copies, r.no)
+	}
+	if r.over != nil {
+		close(r.over)
+		r.over = nil
+	}
 }
 
 // fold folds what waited and answers for all of it at once.
@@ -173,12 +220,13 @@ func (e *unknownTypeError) Error() string { return e.why }
 // the copy.
 func (r *run) fault(err error) {
 	f := &pb.Fault{Run: r.no, Stamp: r.stamp, Kind: replay.FaultKind(err), Failure: &pb.Failure{
-		Outcome: pb.Outcome_OUTCOME_CODE_FAULT, Message: err.Error(), Stack: replay.Stack(err),
+		Outcome: pb.Outcome_OUTCOME_CODE_FAULT,
+		Message: failure.Cut(err.Error(), failure.MaxMessage), Stack: failure.Cut(replay.Stack(err), failure.MaxStack),
 	}}
 	if _, ok := err.(*unknownTypeError); ok {
 		f.Kind, f.Failure.Outcome = pb.FaultKind_FAULT_KIND_UNKNOWN_TYPE, pb.Outcome_OUTCOME_UNKNOWN_TYPE
 	}
-	r.s.w.opts.Logger.Error("workflow code cannot go on with a run", "run", r.no, "kind", f.Kind, "err", err)
+	r.s.w.opts.Logger.Error("workflow code cannot go on with a run", "workflow_id", r.workflowID, "kind", f.Kind, "err", err)
 	r.s.out.put(item{fault: f})
 	if r.s.remove(r) {
 		r.drop()

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/engined/engined/internal/apierr"
 	"github.com/engined/engined/internal/replay"
 	"github.com/engined/engined/internal/retry"
 	pb "github.com/engined/engined/proto/enginepb"
@@ -21,9 +22,21 @@ type session struct {
 	// durable is the newest number of that name; of the goroutine that receives.
 	durable int64
 
+	// Guarded by the worker's mu: the messages that carry results, in order; the
+	// one that told of the drain, and whether the engine has dealt with it.
+	results  []carried
+	drainSeq int64
+	drained  bool
+
 	mu   sync.Mutex
 	runs map[int64]*run
 	logs []loggedFold // in the order of their messages
+}
+
+// carried says which message carries the result of a task.
+type carried struct {
+	seq int64
+	x   *task
 }
 
 // loggedFold is what workflow code logged in a fold, until the message that
@@ -41,7 +54,7 @@ func (w *Worker) connect(ctx context.Context) error {
 	for try := 0; ctx.Err() == nil; try++ {
 		began := time.Now()
 		err := w.serve(ctx)
-		if ctx.Err() != nil || w.isStopping() {
+		if ctx.Err() != nil || w.isClosing(err) {
 			return nil
 		}
 		if time.Since(began) > reconnect.Cap {
@@ -59,16 +72,20 @@ func (w *Worker) connect(ctx context.Context) error {
 	return nil
 }
 
-func (w *Worker) isStopping() bool {
+// isClosing says whether the end of a stream was the last. A worker that drains
+// opens another, to hand over its results, unless the engine is closed for good.
+func (w *Worker) isClosing(err error) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.stopping
+	w.refused = apierr.Is(err, apierr.Closed)
+	w.changed.Broadcast()
+	return w.closing || w.draining && w.refused
 }
 
 // serve opens a stream and takes what comes over it, to its end.
 func (w *Worker) serve(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	stream, err := w.conn.Work(ctx)
 	if err != nil {
 		return err
@@ -77,7 +94,7 @@ func (w *Worker) serve(ctx context.Context) error {
 	hello := w.open(s)
 	w.group.Run("worker outbox", func(context.Context) error { return s.out.run(stream, hello, s.ended) }, func(err error) error {
 		if err != nil {
-			cancel() // ends Recv; what it says is told below
+			cancel(err) // ends Recv
 		}
 		return nil
 	})
@@ -89,7 +106,10 @@ func (w *Worker) serve(ctx context.Context) error {
 		s.take(down)
 	}
 	w.shut(s)
-	cancel()
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause // why the outbox broke it says more than what Recv makes of it
+	}
+	cancel(nil)
 	<-s.out.done
 	return err
 }
@@ -100,17 +120,27 @@ func (w *Worker) open(s *session) *pb.Hello {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	hello := w.hello()
-	for _, t := range w.tasks {
-		t.seq = 0
-		if t.done != nil {
-			t.answer(s)
+	for _, x := range w.tasks {
+		if x.done != nil {
+			x.answer(s)
 		}
 	}
-	if w.stopping {
-		s.out.put(item{draining: true})
+	if w.draining {
+		s.tellDraining()
 	}
-	w.session = s
+	w.session, w.refused = s, false
+	w.changed.Broadcast()
 	return hello
+}
+
+// tellDraining tells the engine that no new work is wanted. The worker's mu is
+// held.
+func (s *session) tellDraining() {
+	s.out.put(item{draining: true, sent: func(seq int64) {
+		s.w.mu.Lock()
+		defer s.w.mu.Unlock()
+		s.drainSeq = seq
+	}})
 }
 
 // shut ends the session. Its copies of runs are of no use: the engine assigns
@@ -120,6 +150,7 @@ func (w *Worker) shut(s *session) {
 	if w.session == s {
 		w.session = nil
 	}
+	w.changed.Broadcast()
 	w.mu.Unlock()
 	close(s.ended)
 	s.mu.Lock()
@@ -134,11 +165,6 @@ func (w *Worker) shut(s *session) {
 // take deals with a message from the engine. It runs no user code and waits for
 // none.
 func (s *session) take(d *pb.WorkerDown) {
-	if d.Durable > s.durable {
-		s.durable = d.Durable
-		s.release(d.Durable)
-		s.w.forget(d.Durable)
-	}
 	for _, a := range d.Assign {
 		s.assign(a)
 	}
@@ -158,11 +184,21 @@ func (s *session) take(d *pb.WorkerDown) {
 	for _, c := range d.Cancels {
 		s.w.cancelTask(c)
 	}
+	if d.Drain {
+		s.w.drain()
+	}
+	// Last: a task may come once more together with the word that its result is
+	// durable, and must find the delivery known.
+	if d.Durable > s.durable {
+		s.durable = d.Durable
+		s.release(d.Durable)
+		s.forget(d.Durable)
+	}
 }
 
 // assign takes a run over, in place of an older copy.
 func (s *session) assign(a *pb.Assign) {
-	r := &run{s: s, no: a.Run, stamp: a.Stamp}
+	r := s.w.newCopy(s, a)
 	s.mu.Lock()
 	old := s.runs[a.Run]
 	s.runs[a.Run] = r

@@ -3,8 +3,9 @@ package worker
 import (
 	"context"
 	"errors"
-	"runtime/debug"
 	"time"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/engined/engined/internal/svc"
 	pb "github.com/engined/engined/proto/enginepb"
@@ -12,16 +13,20 @@ import (
 	"github.com/engined/engined/sdk/failure"
 )
 
-// taskKey names a delivery.
+// taskKey names a delivery. The incarnation is part of it: an engine that was
+// restored from a backup hands out the same numbers again.
 type taskKey struct {
-	run      int64
-	op       string
-	role     pb.Role
-	delivery int32
+	run         int64
+	op          string
+	role        pb.Role
+	delivery    int32
+	incarnation uint64
 }
 
 func keyOf(d *pb.Delivery) taskKey {
-	return taskKey{run: d.GetRun(), op: d.GetOp(), role: d.GetRole(), delivery: d.GetDelivery()}
+	return taskKey{
+		run: d.GetRun(), op: d.GetOp(), role: d.GetRole(), delivery: d.GetDelivery(), incarnation: d.GetIncarnation(),
+	}
 }
 
 // task is a delivery that this process has: it runs, or its result waits until
@@ -30,7 +35,6 @@ type task struct {
 	t      *pb.Task
 	cancel context.CancelCauseFunc
 	done   *pb.Done // nil while it runs
-	seq    int64    // the message that carries done, 0 if none does yet
 }
 
 // begin runs a task on a goroutine of its own. A delivery that the process has
@@ -47,7 +51,8 @@ func (w *Worker) begin(s *session, t *pb.Task) {
 	}
 	x := &task{t: t}
 	w.tasks[key] = x
-	if w.stopping {
+	if w.draining {
+		w.held++
 		x.done = &pb.Done{Delivery: t.Delivery, Outcome: pb.Outcome_OUTCOME_INTERRUPTED,
 			Failure: &pb.Failure{Message: "it was not begun: the worker stops"}}
 		x.answer(s)
@@ -63,7 +68,7 @@ func (w *Worker) begin(s *session, t *pb.Task) {
 		return nil
 	}, func(err error) error {
 		if err != nil {
-			codeFault(done, err)
+			done = w.codeFault(t, err)
 		}
 		w.finished(x, done)
 		return nil
@@ -91,6 +96,21 @@ func (w *Worker) attempt(ctx context.Context, t *pb.Task, done *pb.Done) {
 	}
 	done.Outcome = outcomeOf(ctx, err)
 	done.Failure = failure.Encode(err, w.opts.Codec)
+	w.logFailure(info, done, err)
+}
+
+// logFailure writes what the history will not hold, or what somebody has to
+// mend; an error that is recorded and retried is no news.
+func (w *Worker) logFailure(info activity.Info, done *pb.Done, err error) {
+	text := err.Error()
+	switch done.Outcome {
+	case pb.Outcome_OUTCOME_UNDECODABLE, pb.Outcome_OUTCOME_TOO_LARGE:
+	default:
+		if len(text) <= failure.MaxMessage {
+			return
+		}
+	}
+	w.opts.Logger.With(info.LogAttrs()...).Warn("an activity has failed", "outcome", done.Outcome, "err", text)
 }
 
 // outcomeOf sorts the error of an activity.
@@ -117,17 +137,17 @@ func outcomeOf(ctx context.Context, err error) pb.Outcome {
 }
 
 // codeFault is a panic or Goexit of the activity.
-func codeFault(done *pb.Done, err error) {
-	done.Outcome, done.Result = pb.Outcome_OUTCOME_CODE_FAULT, nil
-	done.Failure = &pb.Failure{Message: err.Error(), Stack: string(debug.Stack())}
+func (w *Worker) codeFault(t *pb.Task, err error) *pb.Done {
+	stack := ""
 	var p *svc.PanicError
 	if errors.As(err, &p) {
-		done.Failure.Stack = string(p.Stack)
+		stack = string(p.Stack)
 	}
-	done.Failure.Stack = failure.Cut(done.Failure.Stack, stackMax)
+	w.opts.Logger.With(infoOf(t).LogAttrs()...).Error("the code of an activity is at fault", "err", err, "stack", stack)
+	return &pb.Done{Delivery: t.Delivery, Outcome: pb.Outcome_OUTCOME_CODE_FAULT, Failure: &pb.Failure{
+		Message: failure.Cut(err.Error(), failure.MaxMessage), Stack: failure.Cut(stack, failure.MaxStack),
+	}}
 }
-
-const stackMax = 16 << 10
 
 func infoOf(t *pb.Task) activity.Info {
 	info := activity.Info{
@@ -136,9 +156,9 @@ func infoOf(t *pb.Task) activity.Info {
 		Fence: t.Fence, Key: t.Key, Scheduled: time.Unix(0, t.Scheduled), Started: time.Unix(0, t.Started),
 		Undo: t.Delivery.GetRole() == pb.Role_ROLE_UNDO,
 	}
-	if d := t.Deadline - t.Started; t.Deadline > 0 && d > 0 {
+	if t.Deadline > 0 {
 		// The limit is a time span of the engine's; here it is one of this clock.
-		info.Deadline = time.Now().Add(time.Duration(d))
+		info.Deadline = time.Now().Add(time.Duration(t.Deadline - t.Started))
 	}
 	return info
 }
@@ -149,35 +169,45 @@ func (w *Worker) finished(x *task, done *pb.Done) {
 	defer w.mu.Unlock()
 	x.cancel(nil)
 	x.done = done
+	w.running--
+	w.held++
 	if w.session != nil {
 		x.answer(w.session)
 	}
-	if w.running--; w.running == 0 && w.idle != nil {
-		close(w.idle)
-	}
+	w.changed.Broadcast()
 }
 
-// answer sends the result. The worker's mu is held, and taken again when the
-// message is made up.
+// answer sends the result. What is sent is a copy, since the other end may make
+// it its own. The worker's mu is held, and taken again when the message is made
+// up.
 func (x *task) answer(s *session) {
-	s.out.put(item{done: x.done, sent: func(seq int64) {
+	done := &pb.Done{
+		Delivery: x.done.Delivery, Outcome: x.done.Outcome, Result: x.done.Result, Failure: proto.CloneOf(x.done.Failure),
+	}
+	s.out.put(item{done: done, sent: func(seq int64) {
 		s.w.mu.Lock()
 		defer s.w.mu.Unlock()
-		if s.w.session == s {
-			x.seq = seq
-		}
+		s.results = append(s.results, carried{seq, x})
 	}})
 }
 
 // forget drops the results that are durable.
-func (w *Worker) forget(durable int64) {
+func (s *session) forget(durable int64) {
+	w := s.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for key, x := range w.tasks {
-		if x.done != nil && x.seq > 0 && x.seq <= durable {
+	n := 0
+	for ; n < len(s.results) && s.results[n].seq <= durable; n++ {
+		x := s.results[n].x
+		if key := keyOf(x.t.Delivery); w.tasks[key] == x {
 			delete(w.tasks, key)
+			w.held--
 		}
+		s.results[n].x = nil
 	}
+	s.results = s.results[n:]
+	s.drained = s.drainSeq > 0 && durable >= s.drainSeq
+	w.changed.Broadcast()
 }
 
 // cancelTask tells an activity that it is cancelled.

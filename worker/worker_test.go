@@ -62,8 +62,11 @@ func TestADeliveryRunsOnceAndItsResultIsKeptUntilItIsDurable(t *testing.T) {
 
 func TestAResultThatWasNeverSentIsNeverForgotten(t *testing.T) {
 	w := New(&engineEnd{}, Options{Build: "b"})
-	w.tasks[taskKey{op: "#1"}] = &task{done: &pb.Done{}}
-	w.forget(100)
+	d := taskOf("#1", "shop.Echo")
+	w.tasks[keyOf(d.Delivery)] = &task{t: d, done: &pb.Done{}}
+	s := &session{w: w, out: newOutbox()}
+	w.open(s)
+	s.forget(100)
 	if len(w.tasks) != 1 {
 		t.Error("it was forgotten although no message carries it yet")
 	}

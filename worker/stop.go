@@ -1,0 +1,164 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/engined/engined/sdk/activity"
+)
+
+// unwindTime is how long Stop waits, when its context has ended, for what does
+// not depend on user code alone: for activities to return whose contexts were
+// cancelled, for the engine to take results, for folds to end.
+const unwindTime = time.Second
+
+var errStopped = errors.New("the worker was stopped")
+
+// Stop ends the worker in two stages. At once it takes nothing new, and gives
+// back what it has not begun. What runs may finish until ctx ends; then its
+// contexts are cancelled, and what returns an error because of it is reported as
+// interrupted, which uses no attempt. While there is no stream, results wait for
+// one until ctx ends.
+//
+// Stop returns when nothing of the worker runs any more, or, about a second
+// after ctx has ended, with an error that names the user code which does not
+// end. A second Stop waits for the first and returns the same.
+func (w *Worker) Stop(ctx context.Context) error {
+	w.stopped.Do(func() { w.stopErr = w.stop(ctx) })
+	return w.stopErr
+}
+
+func (w *Worker) stop(ctx context.Context) error {
+	w.drain()
+	w.mu.Lock()
+	group := w.group
+	w.mu.Unlock()
+	if group == nil {
+		return nil
+	}
+	if !w.await(ctx, func() bool { return w.running == 0 && w.reachable() }) {
+		w.interrupt()
+	}
+	slack, cancel := context.WithTimeout(context.WithoutCancel(ctx), unwindTime)
+	defer cancel()
+	w.await(slack, func() bool { return w.running == 0 && w.handedOver() })
+	w.hangUp(slack)
+	group.Stop(errStopped)
+	if deaf := w.deaf(); len(deaf) > 0 {
+		return stuckError(deaf)
+	}
+	rest, cancelRest := context.WithTimeout(context.WithoutCancel(ctx), unwindTime)
+	defer cancelRest()
+	if err := group.WaitFor(rest); err != nil {
+		if stuck := w.folding(); len(stuck) > 0 {
+			return stuckError(stuck)
+		}
+		return fmt.Errorf("stop worker: %w", err)
+	}
+	return nil
+}
+
+func stuckError(names []string) error {
+	slices.Sort(names)
+	return fmt.Errorf("stop worker: this code does not end, although it was told to: %s", strings.Join(names, ", "))
+}
+
+// drain makes the worker take nothing new, and tells the engine.
+func (w *Worker) drain() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.draining {
+		return
+	}
+	w.draining = true
+	if w.session != nil {
+		w.session.tellDraining()
+	}
+}
+
+// await waits until ok, which is called with mu held, says so, and returns
+// whether it did before ctx ended.
+func (w *Worker) await(ctx context.Context, ok func() bool) bool {
+	stop := context.AfterFunc(ctx, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.changed.Broadcast()
+	})
+	defer stop()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for !ok() {
+		if ctx.Err() != nil {
+			return false
+		}
+		w.changed.Wait()
+	}
+	return true
+}
+
+// reachable says that there is a stream for the results that are held, or that
+// none is needed, or none will come. mu is held.
+func (w *Worker) reachable() bool { return w.held == 0 || w.session != nil || w.refused }
+
+// handedOver says that the engine knows all that this worker has to tell: every
+// result is durable, and no task is on its way that was sent before the engine
+// heard of the drain. mu is held.
+func (w *Worker) handedOver() bool {
+	if w.session == nil {
+		return w.held == 0 || w.refused
+	}
+	return w.held == 0 && w.session.drained
+}
+
+// interrupt cancels the contexts of all tasks that run.
+func (w *Worker) interrupt() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, x := range w.tasks {
+		if x.done == nil {
+			x.cancel(&activity.InterruptedError{})
+		}
+	}
+}
+
+// hangUp lets the outbox send what is in it and close the stream.
+func (w *Worker) hangUp(ctx context.Context) {
+	w.mu.Lock()
+	w.closing = true
+	s := w.session
+	w.mu.Unlock()
+	if s == nil {
+		return
+	}
+	s.out.close()
+	select {
+	case <-s.out.done:
+	case <-ctx.Done(): // the other end does not read
+	}
+}
+
+// deaf names the activities that still run.
+func (w *Worker) deaf() (names []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, x := range w.tasks {
+		if x.done == nil {
+			names = append(names, fmt.Sprintf("activity %s of workflow %s", x.t.Type, x.t.WorkflowId))
+		}
+	}
+	return names
+}
+
+// folding names the runs whose folds have not ended.
+func (w *Worker) folding() (names []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range w.copies {
+		names = append(names, "workflow "+r.workflowID)
+	}
+	return names
+}
