@@ -17,6 +17,10 @@ const (
 	sqlite3  = "github.com/mattn/go-sqlite3"
 	ulid     = "github.com/oklog/ulid/v2"
 	sys      = "golang.org/x/sys"
+	cobra    = "github.com/spf13/cobra"
+	pflag    = "github.com/spf13/pflag"
+	yaml     = "go.yaml.in/yaml/v4"
+	prom     = "github.com/prometheus"
 )
 
 // table is who may import whom, from the bottom up: a package imports only what
@@ -44,6 +48,8 @@ var table = map[string]imports{
 	"internal/fn":        {},
 	"internal/repocheck": {},
 	"internal/retry":     {},
+	"internal/rpcerr":    {ours: []string{"internal/apierr", "proto/enginepb"}, outside: []string{grpc}},
+	"internal/dial":      {ours: []string{"internal/apierr", "internal/rpcerr"}, outside: []string{grpc}},
 	"internal/svc":       {},
 
 	"history": {ours: []string{"proto/enginepb"}, outside: []string{protobuf}},
@@ -69,7 +75,7 @@ var table = map[string]imports{
 		outside: []string{protobuf, ulid},
 	},
 	"engine/rpc": {
-		ours:    []string{"engine", "history", "internal/apierr", "internal/svc", "proto/enginepb", "proto/enginerpc"},
+		ours:    []string{"engine", "history", "internal/apierr", "internal/rpcerr", "internal/svc", "proto/enginepb", "proto/enginerpc"},
 		outside: []string{grpc, protobuf},
 	},
 
@@ -86,15 +92,15 @@ var table = map[string]imports{
 	}},
 	"sdk/client": {
 		ours: []string{
-			"history", "internal/apierr", "internal/fn", "internal/retry", "proto/enginepb",
-			"sdk/codec", "sdk/failure", "sdk/workflow",
+			"history", "internal/apierr", "internal/dial", "internal/fn", "internal/retry", "internal/rpcerr",
+			"proto/enginepb", "proto/enginerpc", "sdk/codec", "sdk/failure", "sdk/workflow",
 		},
 		outside: []string{protobuf, grpc, ulid},
 	},
 	"worker": {
 		ours: []string{
-			"history", "internal/apierr", "internal/fn", "internal/replay", "internal/retry", "internal/svc",
-			"proto/enginepb", "sdk/activity", "sdk/codec", "sdk/failure", "sdk/saga", "sdk/workflow",
+			"history", "internal/apierr", "internal/dial", "internal/fn", "internal/replay", "internal/retry",
+			"internal/rpcerr", "internal/svc", "proto/enginepb", "proto/enginerpc", "sdk/activity", "sdk/codec", "sdk/failure", "sdk/saga", "sdk/workflow",
 		},
 		outside: []string{protobuf, grpc},
 	},
@@ -112,12 +118,26 @@ var table = map[string]imports{
 		"internal/clock", "internal/replay", "internal/svc", "proto/enginepb", "sdk/client", "worker",
 	}},
 
-	"cmd/engined": {
+	// The binary: settings and the server's parts on one side, on the other a
+	// client's commands, which reach an engine as any program does.
+	"cmd/engined/internal/config": {outside: []string{yaml, pflag}},
+	"cmd/engined/internal/server": {
 		ours: []string{
-			"engine", "engine/rpc", "engine/store", "engine/store/sqlite", "engine/store/sqlite/mattn",
-			"history", "internal/clock", "internal/svc", "proto/enginepb",
+			"cmd/engined/internal/config", "engine", "engine/rpc", "engine/store", "engine/store/sqlite",
+			"engine/store/sqlite/mattn", "internal/svc",
 		},
-		outside: []string{grpc},
+		outside: []string{grpc, prom},
+	},
+	"cmd/engined/internal/cli": {
+		ours: []string{
+			"history", "internal/apierr", "internal/dial", "internal/rpcerr", "proto/enginepb", "proto/enginerpc",
+			"sdk/client", "sdk/codec",
+		},
+		outside: []string{cobra, pflag, grpc, protobuf},
+	},
+	"cmd/engined": {
+		ours:    []string{"cmd/engined/internal/cli", "cmd/engined/internal/config", "cmd/engined/internal/server"},
+		outside: []string{cobra},
 	},
 }
 
@@ -222,12 +242,14 @@ func TestTheTableNamesOnlyItself(t *testing.T) {
 }
 
 func TestServerAndUserMeetOnlyInTheJoints(t *testing.T) {
-	joints := []string{"engine/embed", "sdk/sdktest", "internal/sim"}
+	joints := []string{"engine/embed", "sdk/sdktest", "internal/sim", "cmd/engined"}
 	side := func(dir string) string {
 		top, _, _ := strings.Cut(dir, "/")
 		switch {
 		case slices.Contains(joints, dir):
 			return "joint"
+		case dir == "cmd/engined/internal/cli":
+			return "user"
 		case top == "engine" || top == "cmd":
 			return "server"
 		case top == "sdk" || top == "worker" || dir == "internal/replay" || dir == "internal/fn":

@@ -59,11 +59,16 @@ type ServerInfo struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Version string                 `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
 	Shards  int32                  `protobuf:"varint,2,opt,name=shards,proto3" json:"shards,omitempty"`
-	Store   string                 `protobuf:"bytes,3,opt,name=store,proto3" json:"store,omitempty"`
-	Schema  int32                  `protobuf:"varint,4,opt,name=schema,proto3" json:"schema,omitempty"`
+	// store names the kind of database and where it is.
+	Store  string `protobuf:"bytes,3,opt,name=store,proto3" json:"store,omitempty"`
+	Schema int32  `protobuf:"varint,4,opt,name=schema,proto3" json:"schema,omitempty"`
 	// ready says whether the engine serves; reason says why not.
-	Ready         bool   `protobuf:"varint,5,opt,name=ready,proto3" json:"ready,omitempty"`
-	Reason        string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
+	Ready    bool   `protobuf:"varint,5,opt,name=ready,proto3" json:"ready,omitempty"`
+	Reason   string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
+	Protocol int32  `protobuf:"varint,7,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	// engine is drawn for each start.
+	Engine        string `protobuf:"bytes,8,opt,name=engine,proto3" json:"engine,omitempty"`
+	Started       int64  `protobuf:"varint,9,opt,name=started,proto3" json:"started,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -140,6 +145,27 @@ func (x *ServerInfo) GetReason() string {
 	return ""
 }
 
+func (x *ServerInfo) GetProtocol() int32 {
+	if x != nil {
+		return x.Protocol
+	}
+	return 0
+}
+
+func (x *ServerInfo) GetEngine() string {
+	if x != nil {
+		return x.Engine
+	}
+	return ""
+}
+
+func (x *ServerInfo) GetStarted() int64 {
+	if x != nil {
+		return x.Started
+	}
+	return 0
+}
+
 type ListWorkersRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Namespace     string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
@@ -195,8 +221,14 @@ type WorkerInfo struct {
 	ActivityTypes []string               `protobuf:"bytes,7,rep,name=activity_types,json=activityTypes,proto3" json:"activity_types,omitempty"`
 	Slots         int32                  `protobuf:"varint,8,opt,name=slots,proto3" json:"slots,omitempty"`
 	Free          int32                  `protobuf:"varint,9,opt,name=free,proto3" json:"free,omitempty"`
-	Runs          int32                  `protobuf:"varint,10,opt,name=runs,proto3" json:"runs,omitempty"`
-	Since         int64                  `protobuf:"varint,11,opt,name=since,proto3" json:"since,omitempty"`
+	// runs counts the runs that it holds.
+	Runs int32 `protobuf:"varint,10,opt,name=runs,proto3" json:"runs,omitempty"`
+	// since is when its stream was opened, heard when it last sent anything.
+	Since    int64 `protobuf:"varint,11,opt,name=since,proto3" json:"since,omitempty"`
+	Heard    int64 `protobuf:"varint,12,opt,name=heard,proto3" json:"heard,omitempty"`
+	Draining bool  `protobuf:"varint,13,opt,name=draining,proto3" json:"draining,omitempty"`
+	// slow counts the runs whose code has not given control back for 2 s.
+	Slow          int32 `protobuf:"varint,14,opt,name=slow,proto3" json:"slow,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -308,6 +340,27 @@ func (x *WorkerInfo) GetSince() int64 {
 	return 0
 }
 
+func (x *WorkerInfo) GetHeard() int64 {
+	if x != nil {
+		return x.Heard
+	}
+	return 0
+}
+
+func (x *WorkerInfo) GetDraining() bool {
+	if x != nil {
+		return x.Draining
+	}
+	return false
+}
+
+func (x *WorkerInfo) GetSlow() int32 {
+	if x != nil {
+		return x.Slow
+	}
+	return 0
+}
+
 type ListWorkersResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Workers       []*WorkerInfo          `protobuf:"bytes,1,rep,name=workers,proto3" json:"workers,omitempty"`
@@ -352,13 +405,257 @@ func (x *ListWorkersResponse) GetWorkers() []*WorkerInfo {
 	return nil
 }
 
+type ListQueuesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Namespace     string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListQueuesRequest) Reset() {
+	*x = ListQueuesRequest{}
+	mi := &file_engined_v1_admin_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListQueuesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListQueuesRequest) ProtoMessage() {}
+
+func (x *ListQueuesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_engined_v1_admin_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListQueuesRequest.ProtoReflect.Descriptor instead.
+func (*ListQueuesRequest) Descriptor() ([]byte, []int) {
+	return file_engined_v1_admin_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ListQueuesRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+// QueueInfo is a task queue that a worker serves, or that something waits for.
+type QueueInfo struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Namespace     string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Queue         string                 `protobuf:"bytes,2,opt,name=queue,proto3" json:"queue,omitempty"`
+	Workers       int32                  `protobuf:"varint,3,opt,name=workers,proto3" json:"workers,omitempty"`
+	Slots         int32                  `protobuf:"varint,4,opt,name=slots,proto3" json:"slots,omitempty"`
+	Free          int32                  `protobuf:"varint,5,opt,name=free,proto3" json:"free,omitempty"`
+	Types         []*QueueType           `protobuf:"bytes,6,rep,name=types,proto3" json:"types,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueueInfo) Reset() {
+	*x = QueueInfo{}
+	mi := &file_engined_v1_admin_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueueInfo) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueueInfo) ProtoMessage() {}
+
+func (x *QueueInfo) ProtoReflect() protoreflect.Message {
+	mi := &file_engined_v1_admin_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueueInfo.ProtoReflect.Descriptor instead.
+func (*QueueInfo) Descriptor() ([]byte, []int) {
+	return file_engined_v1_admin_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *QueueInfo) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *QueueInfo) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *QueueInfo) GetWorkers() int32 {
+	if x != nil {
+		return x.Workers
+	}
+	return 0
+}
+
+func (x *QueueInfo) GetSlots() int32 {
+	if x != nil {
+		return x.Slots
+	}
+	return 0
+}
+
+func (x *QueueInfo) GetFree() int32 {
+	if x != nil {
+		return x.Free
+	}
+	return 0
+}
+
+func (x *QueueInfo) GetTypes() []*QueueType {
+	if x != nil {
+		return x.Types
+	}
+	return nil
+}
+
+// QueueType is one workflow or activity type of a queue.
+type QueueType struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Type     string                 `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
+	Workflow bool                   `protobuf:"varint,2,opt,name=workflow,proto3" json:"workflow,omitempty"`
+	// workers know the type.
+	Workers int32 `protobuf:"varint,3,opt,name=workers,proto3" json:"workers,omitempty"`
+	// waiting for a worker, or for a slot.
+	Waiting       int32 `protobuf:"varint,4,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueueType) Reset() {
+	*x = QueueType{}
+	mi := &file_engined_v1_admin_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueueType) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueueType) ProtoMessage() {}
+
+func (x *QueueType) ProtoReflect() protoreflect.Message {
+	mi := &file_engined_v1_admin_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueueType.ProtoReflect.Descriptor instead.
+func (*QueueType) Descriptor() ([]byte, []int) {
+	return file_engined_v1_admin_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *QueueType) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *QueueType) GetWorkflow() bool {
+	if x != nil {
+		return x.Workflow
+	}
+	return false
+}
+
+func (x *QueueType) GetWorkers() int32 {
+	if x != nil {
+		return x.Workers
+	}
+	return 0
+}
+
+func (x *QueueType) GetWaiting() int32 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+type ListQueuesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Queues        []*QueueInfo           `protobuf:"bytes,1,rep,name=queues,proto3" json:"queues,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListQueuesResponse) Reset() {
+	*x = ListQueuesResponse{}
+	mi := &file_engined_v1_admin_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListQueuesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListQueuesResponse) ProtoMessage() {}
+
+func (x *ListQueuesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_engined_v1_admin_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListQueuesResponse.ProtoReflect.Descriptor instead.
+func (*ListQueuesResponse) Descriptor() ([]byte, []int) {
+	return file_engined_v1_admin_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ListQueuesResponse) GetQueues() []*QueueInfo {
+	if x != nil {
+		return x.Queues
+	}
+	return nil
+}
+
 var File_engined_v1_admin_proto protoreflect.FileDescriptor
 
 const file_engined_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"\x16engined/v1/admin.proto\x12\n" +
 	"engined.v1\"\x13\n" +
-	"\x11ServerInfoRequest\"\x9a\x01\n" +
+	"\x11ServerInfoRequest\"\xe8\x01\n" +
 	"\n" +
 	"ServerInfo\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x16\n" +
@@ -366,9 +663,12 @@ const file_engined_v1_admin_proto_rawDesc = "" +
 	"\x05store\x18\x03 \x01(\tR\x05store\x12\x16\n" +
 	"\x06schema\x18\x04 \x01(\x05R\x06schema\x12\x14\n" +
 	"\x05ready\x18\x05 \x01(\bR\x05ready\x12\x16\n" +
-	"\x06reason\x18\x06 \x01(\tR\x06reason\"2\n" +
+	"\x06reason\x18\x06 \x01(\tR\x06reason\x12\x1a\n" +
+	"\bprotocol\x18\a \x01(\x05R\bprotocol\x12\x16\n" +
+	"\x06engine\x18\b \x01(\tR\x06engine\x12\x18\n" +
+	"\astarted\x18\t \x01(\x03R\astarted\"2\n" +
 	"\x12ListWorkersRequest\x12\x1c\n" +
-	"\tnamespace\x18\x01 \x01(\tR\tnamespace\"\xac\x02\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\"\xf2\x02\n" +
 	"\n" +
 	"WorkerInfo\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\tR\x06worker\x12\x1a\n" +
@@ -382,9 +682,28 @@ const file_engined_v1_admin_proto_rawDesc = "" +
 	"\x04free\x18\t \x01(\x05R\x04free\x12\x12\n" +
 	"\x04runs\x18\n" +
 	" \x01(\x05R\x04runs\x12\x14\n" +
-	"\x05since\x18\v \x01(\x03R\x05since\"G\n" +
+	"\x05since\x18\v \x01(\x03R\x05since\x12\x14\n" +
+	"\x05heard\x18\f \x01(\x03R\x05heard\x12\x1a\n" +
+	"\bdraining\x18\r \x01(\bR\bdraining\x12\x12\n" +
+	"\x04slow\x18\x0e \x01(\x05R\x04slow\"G\n" +
 	"\x13ListWorkersResponse\x120\n" +
-	"\aworkers\x18\x01 \x03(\v2\x16.engined.v1.WorkerInfoR\aworkersB+Z)github.com/engined/engined/proto/enginepbb\x06proto3"
+	"\aworkers\x18\x01 \x03(\v2\x16.engined.v1.WorkerInfoR\aworkers\"1\n" +
+	"\x11ListQueuesRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\"\xb0\x01\n" +
+	"\tQueueInfo\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x14\n" +
+	"\x05queue\x18\x02 \x01(\tR\x05queue\x12\x18\n" +
+	"\aworkers\x18\x03 \x01(\x05R\aworkers\x12\x14\n" +
+	"\x05slots\x18\x04 \x01(\x05R\x05slots\x12\x12\n" +
+	"\x04free\x18\x05 \x01(\x05R\x04free\x12+\n" +
+	"\x05types\x18\x06 \x03(\v2\x15.engined.v1.QueueTypeR\x05types\"o\n" +
+	"\tQueueType\x12\x12\n" +
+	"\x04type\x18\x01 \x01(\tR\x04type\x12\x1a\n" +
+	"\bworkflow\x18\x02 \x01(\bR\bworkflow\x12\x18\n" +
+	"\aworkers\x18\x03 \x01(\x05R\aworkers\x12\x18\n" +
+	"\awaiting\x18\x04 \x01(\x05R\awaiting\"C\n" +
+	"\x12ListQueuesResponse\x12-\n" +
+	"\x06queues\x18\x01 \x03(\v2\x15.engined.v1.QueueInfoR\x06queuesB+Z)github.com/engined/engined/proto/enginepbb\x06proto3"
 
 var (
 	file_engined_v1_admin_proto_rawDescOnce sync.Once
@@ -398,21 +717,27 @@ func file_engined_v1_admin_proto_rawDescGZIP() []byte {
 	return file_engined_v1_admin_proto_rawDescData
 }
 
-var file_engined_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_engined_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_engined_v1_admin_proto_goTypes = []any{
 	(*ServerInfoRequest)(nil),   // 0: engined.v1.ServerInfoRequest
 	(*ServerInfo)(nil),          // 1: engined.v1.ServerInfo
 	(*ListWorkersRequest)(nil),  // 2: engined.v1.ListWorkersRequest
 	(*WorkerInfo)(nil),          // 3: engined.v1.WorkerInfo
 	(*ListWorkersResponse)(nil), // 4: engined.v1.ListWorkersResponse
+	(*ListQueuesRequest)(nil),   // 5: engined.v1.ListQueuesRequest
+	(*QueueInfo)(nil),           // 6: engined.v1.QueueInfo
+	(*QueueType)(nil),           // 7: engined.v1.QueueType
+	(*ListQueuesResponse)(nil),  // 8: engined.v1.ListQueuesResponse
 }
 var file_engined_v1_admin_proto_depIdxs = []int32{
 	3, // 0: engined.v1.ListWorkersResponse.workers:type_name -> engined.v1.WorkerInfo
-	1, // [1:1] is the sub-list for method output_type
-	1, // [1:1] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	7, // 1: engined.v1.QueueInfo.types:type_name -> engined.v1.QueueType
+	6, // 2: engined.v1.ListQueuesResponse.queues:type_name -> engined.v1.QueueInfo
+	3, // [3:3] is the sub-list for method output_type
+	3, // [3:3] is the sub-list for method input_type
+	3, // [3:3] is the sub-list for extension type_name
+	3, // [3:3] is the sub-list for extension extendee
+	0, // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_engined_v1_admin_proto_init() }
@@ -426,7 +751,7 @@ func file_engined_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_engined_v1_admin_proto_rawDesc), len(file_engined_v1_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -659,6 +659,120 @@ func (x *CancelResponse) GetAlready() bool {
 	return false
 }
 
+type TerminateRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           *RunRef                `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	RequestId     string                 `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	Identity      string                 `protobuf:"bytes,4,opt,name=identity,proto3" json:"identity,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TerminateRequest) Reset() {
+	*x = TerminateRequest{}
+	mi := &file_engined_v1_client_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TerminateRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TerminateRequest) ProtoMessage() {}
+
+func (x *TerminateRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_engined_v1_client_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TerminateRequest.ProtoReflect.Descriptor instead.
+func (*TerminateRequest) Descriptor() ([]byte, []int) {
+	return file_engined_v1_client_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *TerminateRequest) GetRun() *RunRef {
+	if x != nil {
+		return x.Run
+	}
+	return nil
+}
+
+func (x *TerminateRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *TerminateRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *TerminateRequest) GetIdentity() string {
+	if x != nil {
+		return x.Identity
+	}
+	return ""
+}
+
+// TerminateResponse comes when the end is decided; compensation may go on.
+type TerminateResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// already: the run's end had been decided before.
+	Already       bool `protobuf:"varint,1,opt,name=already,proto3" json:"already,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TerminateResponse) Reset() {
+	*x = TerminateResponse{}
+	mi := &file_engined_v1_client_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TerminateResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TerminateResponse) ProtoMessage() {}
+
+func (x *TerminateResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_engined_v1_client_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TerminateResponse.ProtoReflect.Descriptor instead.
+func (*TerminateResponse) Descriptor() ([]byte, []int) {
+	return file_engined_v1_client_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *TerminateResponse) GetAlready() bool {
+	if x != nil {
+		return x.Already
+	}
+	return false
+}
+
 type DescribeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Run           *RunRef                `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
@@ -668,7 +782,7 @@ type DescribeRequest struct {
 
 func (x *DescribeRequest) Reset() {
 	*x = DescribeRequest{}
-	mi := &file_engined_v1_client_proto_msgTypes[8]
+	mi := &file_engined_v1_client_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -680,7 +794,7 @@ func (x *DescribeRequest) String() string {
 func (*DescribeRequest) ProtoMessage() {}
 
 func (x *DescribeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_engined_v1_client_proto_msgTypes[8]
+	mi := &file_engined_v1_client_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -693,7 +807,7 @@ func (x *DescribeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeRequest.ProtoReflect.Descriptor instead.
 func (*DescribeRequest) Descriptor() ([]byte, []int) {
-	return file_engined_v1_client_proto_rawDescGZIP(), []int{8}
+	return file_engined_v1_client_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *DescribeRequest) GetRun() *RunRef {
@@ -723,7 +837,7 @@ type RunInfo struct {
 
 func (x *RunInfo) Reset() {
 	*x = RunInfo{}
-	mi := &file_engined_v1_client_proto_msgTypes[9]
+	mi := &file_engined_v1_client_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -735,7 +849,7 @@ func (x *RunInfo) String() string {
 func (*RunInfo) ProtoMessage() {}
 
 func (x *RunInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_engined_v1_client_proto_msgTypes[9]
+	mi := &file_engined_v1_client_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -748,7 +862,7 @@ func (x *RunInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunInfo.ProtoReflect.Descriptor instead.
 func (*RunInfo) Descriptor() ([]byte, []int) {
-	return file_engined_v1_client_proto_rawDescGZIP(), []int{9}
+	return file_engined_v1_client_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RunInfo) GetNamespace() string {
@@ -844,21 +958,25 @@ type Waiting struct {
 	Type  string `protobuf:"bytes,3,opt,name=type,proto3" json:"type,omitempty"`
 	Queue string `protobuf:"bytes,4,opt,name=queue,proto3" json:"queue,omitempty"`
 	// state in one or two words: "waiting for a slot", "started", "backoff", …
-	State         string       `protobuf:"bytes,5,opt,name=state,proto3" json:"state,omitempty"`
-	Since         int64        `protobuf:"varint,6,opt,name=since,proto3" json:"since,omitempty"`
-	Until         int64        `protobuf:"varint,7,opt,name=until,proto3" json:"until,omitempty"`
-	Attempt       int32        `protobuf:"varint,8,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	Worker        string       `protobuf:"bytes,9,opt,name=worker,proto3" json:"worker,omitempty"`
-	Failure       *Failure     `protobuf:"bytes,10,opt,name=failure,proto3" json:"failure,omitempty"`
-	Attempts      []*Attempt   `protobuf:"bytes,11,rep,name=attempts,proto3" json:"attempts,omitempty"`
-	Outcome       EntryOutcome `protobuf:"varint,12,opt,name=outcome,proto3,enum=engined.v1.EntryOutcome" json:"outcome,omitempty"`
+	State    string       `protobuf:"bytes,5,opt,name=state,proto3" json:"state,omitempty"`
+	Since    int64        `protobuf:"varint,6,opt,name=since,proto3" json:"since,omitempty"`
+	Until    int64        `protobuf:"varint,7,opt,name=until,proto3" json:"until,omitempty"`
+	Attempt  int32        `protobuf:"varint,8,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Worker   string       `protobuf:"bytes,9,opt,name=worker,proto3" json:"worker,omitempty"`
+	Failure  *Failure     `protobuf:"bytes,10,opt,name=failure,proto3" json:"failure,omitempty"`
+	Attempts []*Attempt   `protobuf:"bytes,11,rep,name=attempts,proto3" json:"attempts,omitempty"`
+	Outcome  EntryOutcome `protobuf:"varint,12,opt,name=outcome,proto3,enum=engined.v1.EntryOutcome" json:"outcome,omitempty"`
+	// limit is what passes at `until`, for an activity or undo.
+	Limit Limit `protobuf:"varint,13,opt,name=limit,proto3,enum=engined.v1.Limit" json:"limit,omitempty"`
+	// ends says in words what would end the wait.
+	Ends          string `protobuf:"bytes,14,opt,name=ends,proto3" json:"ends,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Waiting) Reset() {
 	*x = Waiting{}
-	mi := &file_engined_v1_client_proto_msgTypes[10]
+	mi := &file_engined_v1_client_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -870,7 +988,7 @@ func (x *Waiting) String() string {
 func (*Waiting) ProtoMessage() {}
 
 func (x *Waiting) ProtoReflect() protoreflect.Message {
-	mi := &file_engined_v1_client_proto_msgTypes[10]
+	mi := &file_engined_v1_client_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -883,7 +1001,7 @@ func (x *Waiting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waiting.ProtoReflect.Descriptor instead.
 func (*Waiting) Descriptor() ([]byte, []int) {
-	return file_engined_v1_client_proto_rawDescGZIP(), []int{10}
+	return file_engined_v1_client_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Waiting) GetOp() string {
@@ -970,20 +1088,39 @@ func (x *Waiting) GetOutcome() EntryOutcome {
 	return EntryOutcome_ENTRY_OUTCOME_UNSPECIFIED
 }
 
+func (x *Waiting) GetLimit() Limit {
+	if x != nil {
+		return x.Limit
+	}
+	return Limit_LIMIT_UNSPECIFIED
+}
+
+func (x *Waiting) GetEnds() string {
+	if x != nil {
+		return x.Ends
+	}
+	return ""
+}
+
 type DescribeResponse struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Info            *RunInfo               `protobuf:"bytes,1,opt,name=info,proto3" json:"info,omitempty"`
 	Waiting         []*Waiting             `protobuf:"bytes,2,rep,name=waiting,proto3" json:"waiting,omitempty"`
 	CancelRequested bool                   `protobuf:"varint,3,opt,name=cancel_requested,json=cancelRequested,proto3" json:"cancel_requested,omitempty"`
 	// worker holds the run at present, if any.
-	Worker        string `protobuf:"bytes,4,opt,name=worker,proto3" json:"worker,omitempty"`
+	Worker string `protobuf:"bytes,4,opt,name=worker,proto3" json:"worker,omitempty"`
+	// unfolded counts the inputs that its code has not answered yet.
+	Unfolded     int64 `protobuf:"varint,5,opt,name=unfolded,proto3" json:"unfolded,omitempty"`
+	HistoryBytes int64 `protobuf:"varint,6,opt,name=history_bytes,json=historyBytes,proto3" json:"history_bytes,omitempty"`
+	// last is the time of the newest event.
+	Last          int64 `protobuf:"varint,7,opt,name=last,proto3" json:"last,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DescribeResponse) Reset() {
 	*x = DescribeResponse{}
-	mi := &file_engined_v1_client_proto_msgTypes[11]
+	mi := &file_engined_v1_client_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -995,7 +1132,7 @@ func (x *DescribeResponse) String() string {
 func (*DescribeResponse) ProtoMessage() {}
 
 func (x *DescribeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_engined_v1_client_proto_msgTypes[11]
+	mi := &file_engined_v1_client_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1008,7 +1145,7 @@ func (x *DescribeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeResponse.ProtoReflect.Descriptor instead.
 func (*DescribeResponse) Descriptor() ([]byte, []int) {
-	return file_engined_v1_client_proto_rawDescGZIP(), []int{11}
+	return file_engined_v1_client_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *DescribeResponse) GetInfo() *RunInfo {
@@ -1039,20 +1176,45 @@ func (x *DescribeResponse) GetWorker() string {
 	return ""
 }
 
+func (x *DescribeResponse) GetUnfolded() int64 {
+	if x != nil {
+		return x.Unfolded
+	}
+	return 0
+}
+
+func (x *DescribeResponse) GetHistoryBytes() int64 {
+	if x != nil {
+		return x.HistoryBytes
+	}
+	return 0
+}
+
+func (x *DescribeResponse) GetLast() int64 {
+	if x != nil {
+		return x.Last
+	}
+	return 0
+}
+
 type HistoryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Run   *RunRef                `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
 	// after skips the events up to this id.
 	After int64 `protobuf:"varint,2,opt,name=after,proto3" json:"after,omitempty"`
-	// limit bounds the page; 0 is 1,000 events.
-	Limit         int32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	// limit bounds the page; 0 is 1,000 events. A page ends at 1 MiB, too, but
+	// has one event at least.
+	Limit int32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	// wait: while the run can still grow and has nothing behind `after`, answer
+	// when it has, or after 20 s with an empty page.
+	Wait          bool `protobuf:"varint,4,opt,name=wait,proto3" json:"wait,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *HistoryRequest) Reset() {
 	*x = HistoryRequest{}
-	mi := &file_engined_v1_client_proto_msgTypes[12]
+	mi := &file_engined_v1_client_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1064,7 +1226,7 @@ func (x *HistoryRequest) String() string {
 func (*HistoryRequest) ProtoMessage() {}
 
 func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_engined_v1_client_proto_msgTypes[12]
+	mi := &file_engined_v1_client_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1077,7 +1239,7 @@ func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryRequest.ProtoReflect.Descriptor instead.
 func (*HistoryRequest) Descriptor() ([]byte, []int) {
-	return file_engined_v1_client_proto_rawDescGZIP(), []int{12}
+	return file_engined_v1_client_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *HistoryRequest) GetRun() *RunRef {
@@ -1101,18 +1263,28 @@ func (x *HistoryRequest) GetLimit() int32 {
 	return 0
 }
 
+func (x *HistoryRequest) GetWait() bool {
+	if x != nil {
+		return x.Wait
+	}
+	return false
+}
+
 type HistoryResponse struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Events []*Event               `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
 	// next is the `after` of the next page, 0 at the end.
-	Next          int64 `protobuf:"varint,2,opt,name=next,proto3" json:"next,omitempty"`
+	Next int64 `protobuf:"varint,2,opt,name=next,proto3" json:"next,omitempty"`
+	// open: the run can still grow.
+	Open          bool   `protobuf:"varint,3,opt,name=open,proto3" json:"open,omitempty"`
+	RunId         string `protobuf:"bytes,4,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *HistoryResponse) Reset() {
 	*x = HistoryResponse{}
-	mi := &file_engined_v1_client_proto_msgTypes[13]
+	mi := &file_engined_v1_client_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1124,7 +1296,7 @@ func (x *HistoryResponse) String() string {
 func (*HistoryResponse) ProtoMessage() {}
 
 func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_engined_v1_client_proto_msgTypes[13]
+	mi := &file_engined_v1_client_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1137,7 +1309,7 @@ func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryResponse.ProtoReflect.Descriptor instead.
 func (*HistoryResponse) Descriptor() ([]byte, []int) {
-	return file_engined_v1_client_proto_rawDescGZIP(), []int{13}
+	return file_engined_v1_client_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *HistoryResponse) GetEvents() []*Event {
@@ -1152,6 +1324,20 @@ func (x *HistoryResponse) GetNext() int64 {
 		return x.Next
 	}
 	return 0
+}
+
+func (x *HistoryResponse) GetOpen() bool {
+	if x != nil {
+		return x.Open
+	}
+	return false
+}
+
+func (x *HistoryResponse) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
 }
 
 type ListRequest struct {
@@ -1169,7 +1355,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_engined_v1_client_proto_msgTypes[14]
+	mi := &file_engined_v1_client_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1181,7 +1367,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_engined_v1_client_proto_msgTypes[14]
+	mi := &file_engined_v1_client_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1194,7 +1380,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_engined_v1_client_proto_rawDescGZIP(), []int{14}
+	return file_engined_v1_client_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListRequest) GetNamespace() string {
@@ -1249,7 +1435,7 @@ type ListResponse struct {
 
 func (x *ListResponse) Reset() {
 	*x = ListResponse{}
-	mi := &file_engined_v1_client_proto_msgTypes[15]
+	mi := &file_engined_v1_client_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1261,7 +1447,7 @@ func (x *ListResponse) String() string {
 func (*ListResponse) ProtoMessage() {}
 
 func (x *ListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_engined_v1_client_proto_msgTypes[15]
+	mi := &file_engined_v1_client_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1274,7 +1460,7 @@ func (x *ListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResponse.ProtoReflect.Descriptor instead.
 func (*ListResponse) Descriptor() ([]byte, []int) {
-	return file_engined_v1_client_proto_rawDescGZIP(), []int{15}
+	return file_engined_v1_client_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListResponse) GetRuns() []*RunInfo {
@@ -1287,6 +1473,85 @@ func (x *ListResponse) GetRuns() []*RunInfo {
 func (x *ListResponse) GetNext() string {
 	if x != nil {
 		return x.Next
+	}
+	return ""
+}
+
+// ErrorDetail travels in the details of a gRPC status: the whole of an error of
+// this interface.
+type ErrorDetail struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// code is the number of internal/apierr.
+	Code          int32  `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`
+	Op            string `protobuf:"bytes,2,opt,name=op,proto3" json:"op,omitempty"`
+	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	Hint          string `protobuf:"bytes,4,opt,name=hint,proto3" json:"hint,omitempty"`
+	RunId         string `protobuf:"bytes,5,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ErrorDetail) Reset() {
+	*x = ErrorDetail{}
+	mi := &file_engined_v1_client_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ErrorDetail) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ErrorDetail) ProtoMessage() {}
+
+func (x *ErrorDetail) ProtoReflect() protoreflect.Message {
+	mi := &file_engined_v1_client_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ErrorDetail.ProtoReflect.Descriptor instead.
+func (*ErrorDetail) Descriptor() ([]byte, []int) {
+	return file_engined_v1_client_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ErrorDetail) GetCode() int32 {
+	if x != nil {
+		return x.Code
+	}
+	return 0
+}
+
+func (x *ErrorDetail) GetOp() string {
+	if x != nil {
+		return x.Op
+	}
+	return ""
+}
+
+func (x *ErrorDetail) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *ErrorDetail) GetHint() string {
+	if x != nil {
+		return x.Hint
+	}
+	return ""
+}
+
+func (x *ErrorDetail) GetRunId() string {
+	if x != nil {
+		return x.RunId
 	}
 	return ""
 }
@@ -1345,6 +1610,14 @@ const file_engined_v1_client_proto_rawDesc = "" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1a\n" +
 	"\bidentity\x18\x04 \x01(\tR\bidentity\"*\n" +
 	"\x0eCancelResponse\x12\x18\n" +
+	"\aalready\x18\x01 \x01(\bR\aalready\"\x8b\x01\n" +
+	"\x10TerminateRequest\x12$\n" +
+	"\x03run\x18\x01 \x01(\v2\x12.engined.v1.RunRefR\x03run\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x02 \x01(\tR\trequestId\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1a\n" +
+	"\bidentity\x18\x04 \x01(\tR\bidentity\"-\n" +
+	"\x11TerminateResponse\x12\x18\n" +
 	"\aalready\x18\x01 \x01(\bR\aalready\"7\n" +
 	"\x0fDescribeRequest\x12$\n" +
 	"\x03run\x18\x01 \x01(\v2\x12.engined.v1.RunRefR\x03run\"\xed\x02\n" +
@@ -1363,7 +1636,7 @@ const file_engined_v1_client_proto_rawDesc = "" +
 	"\x06closed\x18\n" +
 	" \x01(\x03R\x06closed\x12\x16\n" +
 	"\x06events\x18\v \x01(\x03R\x06events\x12\x10\n" +
-	"\x03run\x18\f \x01(\x03R\x03run\"\xdf\x02\n" +
+	"\x03run\x18\f \x01(\x03R\x03run\"\x9c\x03\n" +
 	"\aWaiting\x12\x0e\n" +
 	"\x02op\x18\x01 \x01(\tR\x02op\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x12\n" +
@@ -1377,19 +1650,27 @@ const file_engined_v1_client_proto_rawDesc = "" +
 	"\afailure\x18\n" +
 	" \x01(\v2\x13.engined.v1.FailureR\afailure\x12/\n" +
 	"\battempts\x18\v \x03(\v2\x13.engined.v1.AttemptR\battempts\x122\n" +
-	"\aoutcome\x18\f \x01(\x0e2\x18.engined.v1.EntryOutcomeR\aoutcome\"\xad\x01\n" +
+	"\aoutcome\x18\f \x01(\x0e2\x18.engined.v1.EntryOutcomeR\aoutcome\x12'\n" +
+	"\x05limit\x18\r \x01(\x0e2\x11.engined.v1.LimitR\x05limit\x12\x12\n" +
+	"\x04ends\x18\x0e \x01(\tR\x04ends\"\x82\x02\n" +
 	"\x10DescribeResponse\x12'\n" +
 	"\x04info\x18\x01 \x01(\v2\x13.engined.v1.RunInfoR\x04info\x12-\n" +
 	"\awaiting\x18\x02 \x03(\v2\x13.engined.v1.WaitingR\awaiting\x12)\n" +
 	"\x10cancel_requested\x18\x03 \x01(\bR\x0fcancelRequested\x12\x16\n" +
-	"\x06worker\x18\x04 \x01(\tR\x06worker\"b\n" +
+	"\x06worker\x18\x04 \x01(\tR\x06worker\x12\x1a\n" +
+	"\bunfolded\x18\x05 \x01(\x03R\bunfolded\x12#\n" +
+	"\rhistory_bytes\x18\x06 \x01(\x03R\fhistoryBytes\x12\x12\n" +
+	"\x04last\x18\a \x01(\x03R\x04last\"v\n" +
 	"\x0eHistoryRequest\x12$\n" +
 	"\x03run\x18\x01 \x01(\v2\x12.engined.v1.RunRefR\x03run\x12\x14\n" +
 	"\x05after\x18\x02 \x01(\x03R\x05after\x12\x14\n" +
-	"\x05limit\x18\x03 \x01(\x05R\x05limit\"P\n" +
+	"\x05limit\x18\x03 \x01(\x05R\x05limit\x12\x12\n" +
+	"\x04wait\x18\x04 \x01(\bR\x04wait\"{\n" +
 	"\x0fHistoryResponse\x12)\n" +
 	"\x06events\x18\x01 \x03(\v2\x11.engined.v1.EventR\x06events\x12\x12\n" +
-	"\x04next\x18\x02 \x01(\x03R\x04next\"\xb6\x01\n" +
+	"\x04next\x18\x02 \x01(\x03R\x04next\x12\x12\n" +
+	"\x04open\x18\x03 \x01(\bR\x04open\x12\x15\n" +
+	"\x06run_id\x18\x04 \x01(\tR\x05runId\"\xb6\x01\n" +
 	"\vListRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12*\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x12.engined.v1.StatusR\x06status\x12\x12\n" +
@@ -1400,7 +1681,13 @@ const file_engined_v1_client_proto_rawDesc = "" +
 	"\x04page\x18\x06 \x01(\tR\x04page\"K\n" +
 	"\fListResponse\x12'\n" +
 	"\x04runs\x18\x01 \x03(\v2\x13.engined.v1.RunInfoR\x04runs\x12\x12\n" +
-	"\x04next\x18\x02 \x01(\tR\x04next*L\n" +
+	"\x04next\x18\x02 \x01(\tR\x04next\"v\n" +
+	"\vErrorDetail\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x0e\n" +
+	"\x02op\x18\x02 \x01(\tR\x02op\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\x12\x12\n" +
+	"\x04hint\x18\x04 \x01(\tR\x04hint\x12\x15\n" +
+	"\x06run_id\x18\x05 \x01(\tR\x05runId*L\n" +
 	"\x0eConflictPolicy\x12\x18\n" +
 	"\x14CONFLICT_POLICY_FAIL\x10\x00\x12 \n" +
 	"\x1cCONFLICT_POLICY_USE_EXISTING\x10\x01*`\n" +
@@ -1422,67 +1709,73 @@ func file_engined_v1_client_proto_rawDescGZIP() []byte {
 }
 
 var file_engined_v1_client_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_engined_v1_client_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_engined_v1_client_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_engined_v1_client_proto_goTypes = []any{
-	(ConflictPolicy)(0),      // 0: engined.v1.ConflictPolicy
-	(ReusePolicy)(0),         // 1: engined.v1.ReusePolicy
-	(*StartRequest)(nil),     // 2: engined.v1.StartRequest
-	(*StartResponse)(nil),    // 3: engined.v1.StartResponse
-	(*RunRef)(nil),           // 4: engined.v1.RunRef
-	(*Result)(nil),           // 5: engined.v1.Result
-	(*AwaitRequest)(nil),     // 6: engined.v1.AwaitRequest
-	(*AwaitResponse)(nil),    // 7: engined.v1.AwaitResponse
-	(*CancelRequest)(nil),    // 8: engined.v1.CancelRequest
-	(*CancelResponse)(nil),   // 9: engined.v1.CancelResponse
-	(*DescribeRequest)(nil),  // 10: engined.v1.DescribeRequest
-	(*RunInfo)(nil),          // 11: engined.v1.RunInfo
-	(*Waiting)(nil),          // 12: engined.v1.Waiting
-	(*DescribeResponse)(nil), // 13: engined.v1.DescribeResponse
-	(*HistoryRequest)(nil),   // 14: engined.v1.HistoryRequest
-	(*HistoryResponse)(nil),  // 15: engined.v1.HistoryResponse
-	(*ListRequest)(nil),      // 16: engined.v1.ListRequest
-	(*ListResponse)(nil),     // 17: engined.v1.ListResponse
-	nil,                      // 18: engined.v1.StartRequest.HeaderEntry
-	(*Payload)(nil),          // 19: engined.v1.Payload
-	(Status)(0),              // 20: engined.v1.Status
-	(UndoState)(0),           // 21: engined.v1.UndoState
-	(*Failure)(nil),          // 22: engined.v1.Failure
-	(*Hold)(nil),             // 23: engined.v1.Hold
-	(*Attempt)(nil),          // 24: engined.v1.Attempt
-	(EntryOutcome)(0),        // 25: engined.v1.EntryOutcome
-	(*Event)(nil),            // 26: engined.v1.Event
+	(ConflictPolicy)(0),       // 0: engined.v1.ConflictPolicy
+	(ReusePolicy)(0),          // 1: engined.v1.ReusePolicy
+	(*StartRequest)(nil),      // 2: engined.v1.StartRequest
+	(*StartResponse)(nil),     // 3: engined.v1.StartResponse
+	(*RunRef)(nil),            // 4: engined.v1.RunRef
+	(*Result)(nil),            // 5: engined.v1.Result
+	(*AwaitRequest)(nil),      // 6: engined.v1.AwaitRequest
+	(*AwaitResponse)(nil),     // 7: engined.v1.AwaitResponse
+	(*CancelRequest)(nil),     // 8: engined.v1.CancelRequest
+	(*CancelResponse)(nil),    // 9: engined.v1.CancelResponse
+	(*TerminateRequest)(nil),  // 10: engined.v1.TerminateRequest
+	(*TerminateResponse)(nil), // 11: engined.v1.TerminateResponse
+	(*DescribeRequest)(nil),   // 12: engined.v1.DescribeRequest
+	(*RunInfo)(nil),           // 13: engined.v1.RunInfo
+	(*Waiting)(nil),           // 14: engined.v1.Waiting
+	(*DescribeResponse)(nil),  // 15: engined.v1.DescribeResponse
+	(*HistoryRequest)(nil),    // 16: engined.v1.HistoryRequest
+	(*HistoryResponse)(nil),   // 17: engined.v1.HistoryResponse
+	(*ListRequest)(nil),       // 18: engined.v1.ListRequest
+	(*ListResponse)(nil),      // 19: engined.v1.ListResponse
+	(*ErrorDetail)(nil),       // 20: engined.v1.ErrorDetail
+	nil,                       // 21: engined.v1.StartRequest.HeaderEntry
+	(*Payload)(nil),           // 22: engined.v1.Payload
+	(Status)(0),               // 23: engined.v1.Status
+	(UndoState)(0),            // 24: engined.v1.UndoState
+	(*Failure)(nil),           // 25: engined.v1.Failure
+	(*Hold)(nil),              // 26: engined.v1.Hold
+	(*Attempt)(nil),           // 27: engined.v1.Attempt
+	(EntryOutcome)(0),         // 28: engined.v1.EntryOutcome
+	(Limit)(0),                // 29: engined.v1.Limit
+	(*Event)(nil),             // 30: engined.v1.Event
 }
 var file_engined_v1_client_proto_depIdxs = []int32{
-	19, // 0: engined.v1.StartRequest.input:type_name -> engined.v1.Payload
+	22, // 0: engined.v1.StartRequest.input:type_name -> engined.v1.Payload
 	0,  // 1: engined.v1.StartRequest.conflict:type_name -> engined.v1.ConflictPolicy
 	1,  // 2: engined.v1.StartRequest.reuse:type_name -> engined.v1.ReusePolicy
-	18, // 3: engined.v1.StartRequest.header:type_name -> engined.v1.StartRequest.HeaderEntry
+	21, // 3: engined.v1.StartRequest.header:type_name -> engined.v1.StartRequest.HeaderEntry
 	5,  // 4: engined.v1.StartResponse.result:type_name -> engined.v1.Result
-	20, // 5: engined.v1.Result.status:type_name -> engined.v1.Status
-	21, // 6: engined.v1.Result.undo_state:type_name -> engined.v1.UndoState
-	19, // 7: engined.v1.Result.result:type_name -> engined.v1.Payload
-	22, // 8: engined.v1.Result.failure:type_name -> engined.v1.Failure
+	23, // 5: engined.v1.Result.status:type_name -> engined.v1.Status
+	24, // 6: engined.v1.Result.undo_state:type_name -> engined.v1.UndoState
+	22, // 7: engined.v1.Result.result:type_name -> engined.v1.Payload
+	25, // 8: engined.v1.Result.failure:type_name -> engined.v1.Failure
 	4,  // 9: engined.v1.AwaitRequest.run:type_name -> engined.v1.RunRef
 	5,  // 10: engined.v1.AwaitResponse.result:type_name -> engined.v1.Result
 	4,  // 11: engined.v1.CancelRequest.run:type_name -> engined.v1.RunRef
-	4,  // 12: engined.v1.DescribeRequest.run:type_name -> engined.v1.RunRef
-	20, // 13: engined.v1.RunInfo.status:type_name -> engined.v1.Status
-	21, // 14: engined.v1.RunInfo.undo_state:type_name -> engined.v1.UndoState
-	23, // 15: engined.v1.RunInfo.hold:type_name -> engined.v1.Hold
-	22, // 16: engined.v1.Waiting.failure:type_name -> engined.v1.Failure
-	24, // 17: engined.v1.Waiting.attempts:type_name -> engined.v1.Attempt
-	25, // 18: engined.v1.Waiting.outcome:type_name -> engined.v1.EntryOutcome
-	11, // 19: engined.v1.DescribeResponse.info:type_name -> engined.v1.RunInfo
-	12, // 20: engined.v1.DescribeResponse.waiting:type_name -> engined.v1.Waiting
-	4,  // 21: engined.v1.HistoryRequest.run:type_name -> engined.v1.RunRef
-	26, // 22: engined.v1.HistoryResponse.events:type_name -> engined.v1.Event
-	20, // 23: engined.v1.ListRequest.status:type_name -> engined.v1.Status
-	11, // 24: engined.v1.ListResponse.runs:type_name -> engined.v1.RunInfo
-	25, // [25:25] is the sub-list for method output_type
-	25, // [25:25] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	4,  // 12: engined.v1.TerminateRequest.run:type_name -> engined.v1.RunRef
+	4,  // 13: engined.v1.DescribeRequest.run:type_name -> engined.v1.RunRef
+	23, // 14: engined.v1.RunInfo.status:type_name -> engined.v1.Status
+	24, // 15: engined.v1.RunInfo.undo_state:type_name -> engined.v1.UndoState
+	26, // 16: engined.v1.RunInfo.hold:type_name -> engined.v1.Hold
+	25, // 17: engined.v1.Waiting.failure:type_name -> engined.v1.Failure
+	27, // 18: engined.v1.Waiting.attempts:type_name -> engined.v1.Attempt
+	28, // 19: engined.v1.Waiting.outcome:type_name -> engined.v1.EntryOutcome
+	29, // 20: engined.v1.Waiting.limit:type_name -> engined.v1.Limit
+	13, // 21: engined.v1.DescribeResponse.info:type_name -> engined.v1.RunInfo
+	14, // 22: engined.v1.DescribeResponse.waiting:type_name -> engined.v1.Waiting
+	4,  // 23: engined.v1.HistoryRequest.run:type_name -> engined.v1.RunRef
+	30, // 24: engined.v1.HistoryResponse.events:type_name -> engined.v1.Event
+	23, // 25: engined.v1.ListRequest.status:type_name -> engined.v1.Status
+	13, // 26: engined.v1.ListResponse.runs:type_name -> engined.v1.RunInfo
+	27, // [27:27] is the sub-list for method output_type
+	27, // [27:27] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_engined_v1_client_proto_init() }
@@ -1498,7 +1791,7 @@ func file_engined_v1_client_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_engined_v1_client_proto_rawDesc), len(file_engined_v1_client_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   17,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -29,6 +29,11 @@ const (
 	FaultKind_FAULT_KIND_UNDECODABLE  FaultKind = 4
 	// The decisions break a limit; the failure names the item.
 	FaultKind_FAULT_KIND_REFUSED FaultKind = 5
+	// The code did not give control back; the failure tells where it stands.
+	FaultKind_FAULT_KIND_BLOCKED FaultKind = 6
+	// The code that was reported as blocked has ended after all: the build can go
+	// on with the run.
+	FaultKind_FAULT_KIND_RECOVERED FaultKind = 7
 )
 
 // Enum value maps for FaultKind.
@@ -40,6 +45,8 @@ var (
 		3: "FAULT_KIND_UNKNOWN_TYPE",
 		4: "FAULT_KIND_UNDECODABLE",
 		5: "FAULT_KIND_REFUSED",
+		6: "FAULT_KIND_BLOCKED",
+		7: "FAULT_KIND_RECOVERED",
 	}
 	FaultKind_value = map[string]int32{
 		"FAULT_KIND_UNSPECIFIED":  0,
@@ -48,6 +55,8 @@ var (
 		"FAULT_KIND_UNKNOWN_TYPE": 3,
 		"FAULT_KIND_UNDECODABLE":  4,
 		"FAULT_KIND_REFUSED":      5,
+		"FAULT_KIND_BLOCKED":      6,
+		"FAULT_KIND_RECOVERED":    7,
 	}
 )
 
@@ -79,20 +88,23 @@ func (FaultKind) EnumDescriptor() ([]byte, []int) {
 }
 
 // WorkerUp goes from a worker to the engine. All fields are ready items; the
-// engine takes decided before done before faults.
+// engine takes decided before done before faults. A message without any is a
+// ping: the worker sends one when it has sent nothing for a second.
 type WorkerUp struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// seq numbers the messages of a stream from 1.
+	// seq numbers the messages of a stream from 1; a ping has 0.
 	Seq int64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
 	// hello is the first message of a stream, alone.
 	Hello   *Hello     `protobuf:"bytes,2,opt,name=hello,proto3" json:"hello,omitempty"`
 	Decided []*Decided `protobuf:"bytes,3,rep,name=decided,proto3" json:"decided,omitempty"`
 	Done    []*Done    `protobuf:"bytes,4,rep,name=done,proto3" json:"done,omitempty"`
 	Faults  []*Fault   `protobuf:"bytes,5,rep,name=faults,proto3" json:"faults,omitempty"`
-	// received acknowledges tasks.
-	Received []*Delivery `protobuf:"bytes,6,rep,name=received,proto3" json:"received,omitempty"`
-	// alive lists the deliveries under way.
-	Alive []*Delivery `protobuf:"bytes,7,rep,name=alive,proto3" json:"alive,omitempty"`
+	// read is the seq of the newest message from the engine that the worker has
+	// taken: what was sent up to it has been received, what came later may have
+	// been.
+	Read int64 `protobuf:"varint,6,opt,name=read,proto3" json:"read,omitempty"`
+	// slow lists the runs whose code has not given control back for 2 s.
+	Slow []int64 `protobuf:"varint,7,rep,packed,name=slow,proto3" json:"slow,omitempty"`
 	// draining: no new work is wanted.
 	Draining      bool `protobuf:"varint,8,opt,name=draining,proto3" json:"draining,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -164,16 +176,16 @@ func (x *WorkerUp) GetFaults() []*Fault {
 	return nil
 }
 
-func (x *WorkerUp) GetReceived() []*Delivery {
+func (x *WorkerUp) GetRead() int64 {
 	if x != nil {
-		return x.Received
+		return x.Read
 	}
-	return nil
+	return 0
 }
 
-func (x *WorkerUp) GetAlive() []*Delivery {
+func (x *WorkerUp) GetSlow() []int64 {
 	if x != nil {
-		return x.Alive
+		return x.Slow
 	}
 	return nil
 }
@@ -461,8 +473,10 @@ type Done struct {
 	Result   *Payload               `protobuf:"bytes,3,opt,name=result,proto3" json:"result,omitempty"`
 	Failure  *Failure               `protobuf:"bytes,4,opt,name=failure,proto3" json:"failure,omitempty"`
 	// ahead (reserved): the fold of this very result, done at once.
-	Ahead         *Decided `protobuf:"bytes,5,opt,name=ahead,proto3" json:"ahead,omitempty"`
-	AheadTime     int64    `protobuf:"varint,6,opt,name=ahead_time,json=aheadTime,proto3" json:"ahead_time,omitempty"`
+	Ahead     *Decided `protobuf:"bytes,5,opt,name=ahead,proto3" json:"ahead,omitempty"`
+	AheadTime int64    `protobuf:"varint,6,opt,name=ahead_time,json=aheadTime,proto3" json:"ahead_time,omitempty"`
+	// unbegun: the activity's code was never called, so nothing can have happened.
+	Unbegun       bool `protobuf:"varint,7,opt,name=unbegun,proto3" json:"unbegun,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -539,6 +553,13 @@ func (x *Done) GetAheadTime() int64 {
 	return 0
 }
 
+func (x *Done) GetUnbegun() bool {
+	if x != nil {
+		return x.Unbegun
+	}
+	return false
+}
+
 // Fault tells that this build cannot go on with a run.
 type Fault struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -609,18 +630,21 @@ func (x *Fault) GetFailure() *Failure {
 }
 
 // WorkerDown goes from the engine to a worker. A worker takes assign, inputs,
-// drops, tasks, cancels, in this order.
+// drops, tasks, cancels, in this order. A message without any is a ping.
 type WorkerDown struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// durable: what the worker's messages up to this seq caused is durable.
-	Durable       int64         `protobuf:"varint,1,opt,name=durable,proto3" json:"durable,omitempty"`
-	Welcome       *Welcome      `protobuf:"bytes,2,opt,name=welcome,proto3" json:"welcome,omitempty"`
-	Assign        []*Assign     `protobuf:"bytes,3,rep,name=assign,proto3" json:"assign,omitempty"`
-	Inputs        []*Input      `protobuf:"bytes,4,rep,name=inputs,proto3" json:"inputs,omitempty"`
-	Drops         []*Drop       `protobuf:"bytes,5,rep,name=drops,proto3" json:"drops,omitempty"`
-	Tasks         []*Task       `protobuf:"bytes,6,rep,name=tasks,proto3" json:"tasks,omitempty"`
-	Cancels       []*CancelTask `protobuf:"bytes,7,rep,name=cancels,proto3" json:"cancels,omitempty"`
-	Drain         bool          `protobuf:"varint,8,opt,name=drain,proto3" json:"drain,omitempty"`
+	Durable int64         `protobuf:"varint,1,opt,name=durable,proto3" json:"durable,omitempty"`
+	Welcome *Welcome      `protobuf:"bytes,2,opt,name=welcome,proto3" json:"welcome,omitempty"`
+	Assign  []*Assign     `protobuf:"bytes,3,rep,name=assign,proto3" json:"assign,omitempty"`
+	Inputs  []*Input      `protobuf:"bytes,4,rep,name=inputs,proto3" json:"inputs,omitempty"`
+	Drops   []*Drop       `protobuf:"bytes,5,rep,name=drops,proto3" json:"drops,omitempty"`
+	Tasks   []*Task       `protobuf:"bytes,6,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	Cancels []*CancelTask `protobuf:"bytes,7,rep,name=cancels,proto3" json:"cancels,omitempty"`
+	// drain asks the worker to take nothing new and to finish.
+	Drain bool `protobuf:"varint,8,opt,name=drain,proto3" json:"drain,omitempty"`
+	// seq numbers the messages of a stream from 1, pings too.
+	Seq           int64 `protobuf:"varint,9,opt,name=seq,proto3" json:"seq,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -711,6 +735,13 @@ func (x *WorkerDown) GetDrain() bool {
 	return false
 }
 
+func (x *WorkerDown) GetSeq() int64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
 type Welcome struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Protocol      int32                  `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
@@ -763,7 +794,8 @@ func (x *Welcome) GetEngine() string {
 	return ""
 }
 
-// Assign gives a run to the worker, with the history so far.
+// Assign gives a run to the worker, with the history so far. A long history
+// comes in several, all but the last with more set.
 type Assign struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Run     int64                  `protobuf:"varint,1,opt,name=run,proto3" json:"run,omitempty"`
@@ -773,6 +805,7 @@ type Assign struct {
 	// history behind it are to be folded and answered.
 	Processed     int64 `protobuf:"varint,4,opt,name=processed,proto3" json:"processed,omitempty"`
 	Folded        int64 `protobuf:"varint,5,opt,name=folded,proto3" json:"folded,omitempty"`
+	More          bool  `protobuf:"varint,6,opt,name=more,proto3" json:"more,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -840,6 +873,13 @@ func (x *Assign) GetFolded() int64 {
 		return x.Folded
 	}
 	return 0
+}
+
+func (x *Assign) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
 }
 
 type Input struct {
@@ -1187,15 +1227,15 @@ var File_engined_v1_worker_proto protoreflect.FileDescriptor
 const file_engined_v1_worker_proto_rawDesc = "" +
 	"\n" +
 	"\x17engined/v1/worker.proto\x12\n" +
-	"engined.v1\x1a\x17engined/v1/common.proto\x1a\x18engined/v1/history.proto\"\xbf\x02\n" +
+	"engined.v1\x1a\x17engined/v1/common.proto\x1a\x18engined/v1/history.proto\"\x89\x02\n" +
 	"\bWorkerUp\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x03R\x03seq\x12'\n" +
 	"\x05hello\x18\x02 \x01(\v2\x11.engined.v1.HelloR\x05hello\x12-\n" +
 	"\adecided\x18\x03 \x03(\v2\x13.engined.v1.DecidedR\adecided\x12$\n" +
 	"\x04done\x18\x04 \x03(\v2\x10.engined.v1.DoneR\x04done\x12)\n" +
-	"\x06faults\x18\x05 \x03(\v2\x11.engined.v1.FaultR\x06faults\x120\n" +
-	"\breceived\x18\x06 \x03(\v2\x14.engined.v1.DeliveryR\breceived\x12*\n" +
-	"\x05alive\x18\a \x03(\v2\x14.engined.v1.DeliveryR\x05alive\x12\x1a\n" +
+	"\x06faults\x18\x05 \x03(\v2\x11.engined.v1.FaultR\x06faults\x12\x12\n" +
+	"\x04read\x18\x06 \x01(\x03R\x04read\x12\x12\n" +
+	"\x04slow\x18\a \x03(\x03R\x04slow\x12\x1a\n" +
 	"\bdraining\x18\b \x01(\bR\bdraining\"\xb7\x02\n" +
 	"\x05Hello\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\x05R\bprotocol\x12\x1c\n" +
@@ -1219,7 +1259,7 @@ const file_engined_v1_worker_proto_rawDesc = "" +
 	"\x03run\x18\x01 \x01(\x03R\x03run\x12'\n" +
 	"\x05stamp\x18\x02 \x01(\v2\x11.engined.v1.StampR\x05stamp\x12\x18\n" +
 	"\athrough\x18\x03 \x01(\x03R\athrough\x12/\n" +
-	"\tdecisions\x18\x04 \x03(\v2\x11.engined.v1.EventR\tdecisions\"\x8d\x02\n" +
+	"\tdecisions\x18\x04 \x03(\v2\x11.engined.v1.EventR\tdecisions\"\xa7\x02\n" +
 	"\x04Done\x120\n" +
 	"\bdelivery\x18\x01 \x01(\v2\x14.engined.v1.DeliveryR\bdelivery\x12-\n" +
 	"\aoutcome\x18\x02 \x01(\x0e2\x13.engined.v1.OutcomeR\aoutcome\x12+\n" +
@@ -1227,12 +1267,13 @@ const file_engined_v1_worker_proto_rawDesc = "" +
 	"\afailure\x18\x04 \x01(\v2\x13.engined.v1.FailureR\afailure\x12)\n" +
 	"\x05ahead\x18\x05 \x01(\v2\x13.engined.v1.DecidedR\x05ahead\x12\x1d\n" +
 	"\n" +
-	"ahead_time\x18\x06 \x01(\x03R\taheadTime\"\x9c\x01\n" +
+	"ahead_time\x18\x06 \x01(\x03R\taheadTime\x12\x18\n" +
+	"\aunbegun\x18\a \x01(\bR\aunbegun\"\x9c\x01\n" +
 	"\x05Fault\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\x03R\x03run\x12'\n" +
 	"\x05stamp\x18\x02 \x01(\v2\x11.engined.v1.StampR\x05stamp\x12)\n" +
 	"\x04kind\x18\x03 \x01(\x0e2\x15.engined.v1.FaultKindR\x04kind\x12-\n" +
-	"\afailure\x18\x04 \x01(\v2\x13.engined.v1.FailureR\afailure\"\xc4\x02\n" +
+	"\afailure\x18\x04 \x01(\v2\x13.engined.v1.FailureR\afailure\"\xd6\x02\n" +
 	"\n" +
 	"WorkerDown\x12\x18\n" +
 	"\adurable\x18\x01 \x01(\x03R\adurable\x12-\n" +
@@ -1242,16 +1283,18 @@ const file_engined_v1_worker_proto_rawDesc = "" +
 	"\x05drops\x18\x05 \x03(\v2\x10.engined.v1.DropR\x05drops\x12&\n" +
 	"\x05tasks\x18\x06 \x03(\v2\x10.engined.v1.TaskR\x05tasks\x120\n" +
 	"\acancels\x18\a \x03(\v2\x16.engined.v1.CancelTaskR\acancels\x12\x14\n" +
-	"\x05drain\x18\b \x01(\bR\x05drain\"=\n" +
+	"\x05drain\x18\b \x01(\bR\x05drain\x12\x10\n" +
+	"\x03seq\x18\t \x01(\x03R\x03seq\"=\n" +
 	"\aWelcome\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\x05R\bprotocol\x12\x16\n" +
-	"\x06engine\x18\x02 \x01(\tR\x06engine\"\xa6\x01\n" +
+	"\x06engine\x18\x02 \x01(\tR\x06engine\"\xba\x01\n" +
 	"\x06Assign\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\x03R\x03run\x12'\n" +
 	"\x05stamp\x18\x02 \x01(\v2\x11.engined.v1.StampR\x05stamp\x12+\n" +
 	"\ahistory\x18\x03 \x03(\v2\x11.engined.v1.EventR\ahistory\x12\x1c\n" +
 	"\tprocessed\x18\x04 \x01(\x03R\tprocessed\x12\x16\n" +
-	"\x06folded\x18\x05 \x01(\x03R\x06folded\"k\n" +
+	"\x06folded\x18\x05 \x01(\x03R\x06folded\x12\x12\n" +
+	"\x04more\x18\x06 \x01(\bR\x04more\"k\n" +
 	"\x05Input\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\x03R\x03run\x12'\n" +
 	"\x05stamp\x18\x02 \x01(\v2\x11.engined.v1.StampR\x05stamp\x12'\n" +
@@ -1285,14 +1328,16 @@ const file_engined_v1_worker_proto_rawDesc = "" +
 	"\n" +
 	"CancelTask\x120\n" +
 	"\bdelivery\x18\x01 \x01(\v2\x14.engined.v1.DeliveryR\bdelivery\x12\x14\n" +
-	"\x05cause\x18\x02 \x01(\tR\x05cause*\xa7\x01\n" +
+	"\x05cause\x18\x02 \x01(\tR\x05cause*\xd9\x01\n" +
 	"\tFaultKind\x12\x1a\n" +
 	"\x16FAULT_KIND_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13FAULT_KIND_MISMATCH\x10\x01\x12\x14\n" +
 	"\x10FAULT_KIND_PANIC\x10\x02\x12\x1b\n" +
 	"\x17FAULT_KIND_UNKNOWN_TYPE\x10\x03\x12\x1a\n" +
 	"\x16FAULT_KIND_UNDECODABLE\x10\x04\x12\x16\n" +
-	"\x12FAULT_KIND_REFUSED\x10\x05B+Z)github.com/engined/engined/proto/enginepbb\x06proto3"
+	"\x12FAULT_KIND_REFUSED\x10\x05\x12\x16\n" +
+	"\x12FAULT_KIND_BLOCKED\x10\x06\x12\x18\n" +
+	"\x14FAULT_KIND_RECOVERED\x10\aB+Z)github.com/engined/engined/proto/enginepbb\x06proto3"
 
 var (
 	file_engined_v1_worker_proto_rawDescOnce sync.Once
@@ -1337,41 +1382,39 @@ var file_engined_v1_worker_proto_depIdxs = []int32{
 	4,  // 1: engined.v1.WorkerUp.decided:type_name -> engined.v1.Decided
 	5,  // 2: engined.v1.WorkerUp.done:type_name -> engined.v1.Done
 	6,  // 3: engined.v1.WorkerUp.faults:type_name -> engined.v1.Fault
-	3,  // 4: engined.v1.WorkerUp.received:type_name -> engined.v1.Delivery
-	3,  // 5: engined.v1.WorkerUp.alive:type_name -> engined.v1.Delivery
-	3,  // 6: engined.v1.Hello.received:type_name -> engined.v1.Delivery
-	15, // 7: engined.v1.Delivery.role:type_name -> engined.v1.Role
-	16, // 8: engined.v1.Decided.stamp:type_name -> engined.v1.Stamp
-	17, // 9: engined.v1.Decided.decisions:type_name -> engined.v1.Event
-	3,  // 10: engined.v1.Done.delivery:type_name -> engined.v1.Delivery
-	18, // 11: engined.v1.Done.outcome:type_name -> engined.v1.Outcome
-	19, // 12: engined.v1.Done.result:type_name -> engined.v1.Payload
-	20, // 13: engined.v1.Done.failure:type_name -> engined.v1.Failure
-	4,  // 14: engined.v1.Done.ahead:type_name -> engined.v1.Decided
-	16, // 15: engined.v1.Fault.stamp:type_name -> engined.v1.Stamp
-	0,  // 16: engined.v1.Fault.kind:type_name -> engined.v1.FaultKind
-	20, // 17: engined.v1.Fault.failure:type_name -> engined.v1.Failure
-	8,  // 18: engined.v1.WorkerDown.welcome:type_name -> engined.v1.Welcome
-	9,  // 19: engined.v1.WorkerDown.assign:type_name -> engined.v1.Assign
-	10, // 20: engined.v1.WorkerDown.inputs:type_name -> engined.v1.Input
-	11, // 21: engined.v1.WorkerDown.drops:type_name -> engined.v1.Drop
-	12, // 22: engined.v1.WorkerDown.tasks:type_name -> engined.v1.Task
-	13, // 23: engined.v1.WorkerDown.cancels:type_name -> engined.v1.CancelTask
-	16, // 24: engined.v1.Assign.stamp:type_name -> engined.v1.Stamp
-	17, // 25: engined.v1.Assign.history:type_name -> engined.v1.Event
-	16, // 26: engined.v1.Input.stamp:type_name -> engined.v1.Stamp
-	17, // 27: engined.v1.Input.event:type_name -> engined.v1.Event
-	16, // 28: engined.v1.Drop.stamp:type_name -> engined.v1.Stamp
-	3,  // 29: engined.v1.Task.delivery:type_name -> engined.v1.Delivery
-	19, // 30: engined.v1.Task.input:type_name -> engined.v1.Payload
-	21, // 31: engined.v1.Task.undo:type_name -> engined.v1.UndoEnvelope
-	14, // 32: engined.v1.Task.header:type_name -> engined.v1.Task.HeaderEntry
-	3,  // 33: engined.v1.CancelTask.delivery:type_name -> engined.v1.Delivery
-	34, // [34:34] is the sub-list for method output_type
-	34, // [34:34] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	3,  // 4: engined.v1.Hello.received:type_name -> engined.v1.Delivery
+	15, // 5: engined.v1.Delivery.role:type_name -> engined.v1.Role
+	16, // 6: engined.v1.Decided.stamp:type_name -> engined.v1.Stamp
+	17, // 7: engined.v1.Decided.decisions:type_name -> engined.v1.Event
+	3,  // 8: engined.v1.Done.delivery:type_name -> engined.v1.Delivery
+	18, // 9: engined.v1.Done.outcome:type_name -> engined.v1.Outcome
+	19, // 10: engined.v1.Done.result:type_name -> engined.v1.Payload
+	20, // 11: engined.v1.Done.failure:type_name -> engined.v1.Failure
+	4,  // 12: engined.v1.Done.ahead:type_name -> engined.v1.Decided
+	16, // 13: engined.v1.Fault.stamp:type_name -> engined.v1.Stamp
+	0,  // 14: engined.v1.Fault.kind:type_name -> engined.v1.FaultKind
+	20, // 15: engined.v1.Fault.failure:type_name -> engined.v1.Failure
+	8,  // 16: engined.v1.WorkerDown.welcome:type_name -> engined.v1.Welcome
+	9,  // 17: engined.v1.WorkerDown.assign:type_name -> engined.v1.Assign
+	10, // 18: engined.v1.WorkerDown.inputs:type_name -> engined.v1.Input
+	11, // 19: engined.v1.WorkerDown.drops:type_name -> engined.v1.Drop
+	12, // 20: engined.v1.WorkerDown.tasks:type_name -> engined.v1.Task
+	13, // 21: engined.v1.WorkerDown.cancels:type_name -> engined.v1.CancelTask
+	16, // 22: engined.v1.Assign.stamp:type_name -> engined.v1.Stamp
+	17, // 23: engined.v1.Assign.history:type_name -> engined.v1.Event
+	16, // 24: engined.v1.Input.stamp:type_name -> engined.v1.Stamp
+	17, // 25: engined.v1.Input.event:type_name -> engined.v1.Event
+	16, // 26: engined.v1.Drop.stamp:type_name -> engined.v1.Stamp
+	3,  // 27: engined.v1.Task.delivery:type_name -> engined.v1.Delivery
+	19, // 28: engined.v1.Task.input:type_name -> engined.v1.Payload
+	21, // 29: engined.v1.Task.undo:type_name -> engined.v1.UndoEnvelope
+	14, // 30: engined.v1.Task.header:type_name -> engined.v1.Task.HeaderEntry
+	3,  // 31: engined.v1.CancelTask.delivery:type_name -> engined.v1.Delivery
+	32, // [32:32] is the sub-list for method output_type
+	32, // [32:32] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_engined_v1_worker_proto_init() }

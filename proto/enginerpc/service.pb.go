@@ -26,59 +26,70 @@ const file_engined_v1_service_proto_rawDesc = "" +
 	"\x18engined/v1/service.proto\x12\n" +
 	"engined.v1\x1a\x16engined/v1/admin.proto\x1a\x17engined/v1/client.proto\x1a\x17engined/v1/worker.proto2B\n" +
 	"\x06Worker\x128\n" +
-	"\x04Work\x12\x14.engined.v1.WorkerUp\x1a\x16.engined.v1.WorkerDown(\x010\x012\x8b\x03\n" +
+	"\x04Work\x12\x14.engined.v1.WorkerUp\x1a\x16.engined.v1.WorkerDown(\x010\x012\xd5\x03\n" +
 	"\x06Client\x12<\n" +
 	"\x05Start\x12\x18.engined.v1.StartRequest\x1a\x19.engined.v1.StartResponse\x12<\n" +
 	"\x05Await\x12\x18.engined.v1.AwaitRequest\x1a\x19.engined.v1.AwaitResponse\x12?\n" +
-	"\x06Cancel\x12\x19.engined.v1.CancelRequest\x1a\x1a.engined.v1.CancelResponse\x12E\n" +
+	"\x06Cancel\x12\x19.engined.v1.CancelRequest\x1a\x1a.engined.v1.CancelResponse\x12H\n" +
+	"\tTerminate\x12\x1c.engined.v1.TerminateRequest\x1a\x1d.engined.v1.TerminateResponse\x12E\n" +
 	"\bDescribe\x12\x1b.engined.v1.DescribeRequest\x1a\x1c.engined.v1.DescribeResponse\x12B\n" +
 	"\aHistory\x12\x1a.engined.v1.HistoryRequest\x1a\x1b.engined.v1.HistoryResponse\x129\n" +
-	"\x04List\x12\x17.engined.v1.ListRequest\x1a\x18.engined.v1.ListResponse2\x9f\x01\n" +
+	"\x04List\x12\x17.engined.v1.ListRequest\x1a\x18.engined.v1.ListResponse2\xec\x01\n" +
 	"\x05Admin\x12F\n" +
 	"\rGetServerInfo\x12\x1d.engined.v1.ServerInfoRequest\x1a\x16.engined.v1.ServerInfo\x12N\n" +
-	"\vListWorkers\x12\x1e.engined.v1.ListWorkersRequest\x1a\x1f.engined.v1.ListWorkersResponseB,Z*github.com/engined/engined/proto/enginerpcb\x06proto3"
+	"\vListWorkers\x12\x1e.engined.v1.ListWorkersRequest\x1a\x1f.engined.v1.ListWorkersResponse\x12K\n" +
+	"\n" +
+	"ListQueues\x12\x1d.engined.v1.ListQueuesRequest\x1a\x1e.engined.v1.ListQueuesResponseB,Z*github.com/engined/engined/proto/enginerpcb\x06proto3"
 
 var file_engined_v1_service_proto_goTypes = []any{
 	(*enginepb.WorkerUp)(nil),            // 0: engined.v1.WorkerUp
 	(*enginepb.StartRequest)(nil),        // 1: engined.v1.StartRequest
 	(*enginepb.AwaitRequest)(nil),        // 2: engined.v1.AwaitRequest
 	(*enginepb.CancelRequest)(nil),       // 3: engined.v1.CancelRequest
-	(*enginepb.DescribeRequest)(nil),     // 4: engined.v1.DescribeRequest
-	(*enginepb.HistoryRequest)(nil),      // 5: engined.v1.HistoryRequest
-	(*enginepb.ListRequest)(nil),         // 6: engined.v1.ListRequest
-	(*enginepb.ServerInfoRequest)(nil),   // 7: engined.v1.ServerInfoRequest
-	(*enginepb.ListWorkersRequest)(nil),  // 8: engined.v1.ListWorkersRequest
-	(*enginepb.WorkerDown)(nil),          // 9: engined.v1.WorkerDown
-	(*enginepb.StartResponse)(nil),       // 10: engined.v1.StartResponse
-	(*enginepb.AwaitResponse)(nil),       // 11: engined.v1.AwaitResponse
-	(*enginepb.CancelResponse)(nil),      // 12: engined.v1.CancelResponse
-	(*enginepb.DescribeResponse)(nil),    // 13: engined.v1.DescribeResponse
-	(*enginepb.HistoryResponse)(nil),     // 14: engined.v1.HistoryResponse
-	(*enginepb.ListResponse)(nil),        // 15: engined.v1.ListResponse
-	(*enginepb.ServerInfo)(nil),          // 16: engined.v1.ServerInfo
-	(*enginepb.ListWorkersResponse)(nil), // 17: engined.v1.ListWorkersResponse
+	(*enginepb.TerminateRequest)(nil),    // 4: engined.v1.TerminateRequest
+	(*enginepb.DescribeRequest)(nil),     // 5: engined.v1.DescribeRequest
+	(*enginepb.HistoryRequest)(nil),      // 6: engined.v1.HistoryRequest
+	(*enginepb.ListRequest)(nil),         // 7: engined.v1.ListRequest
+	(*enginepb.ServerInfoRequest)(nil),   // 8: engined.v1.ServerInfoRequest
+	(*enginepb.ListWorkersRequest)(nil),  // 9: engined.v1.ListWorkersRequest
+	(*enginepb.ListQueuesRequest)(nil),   // 10: engined.v1.ListQueuesRequest
+	(*enginepb.WorkerDown)(nil),          // 11: engined.v1.WorkerDown
+	(*enginepb.StartResponse)(nil),       // 12: engined.v1.StartResponse
+	(*enginepb.AwaitResponse)(nil),       // 13: engined.v1.AwaitResponse
+	(*enginepb.CancelResponse)(nil),      // 14: engined.v1.CancelResponse
+	(*enginepb.TerminateResponse)(nil),   // 15: engined.v1.TerminateResponse
+	(*enginepb.DescribeResponse)(nil),    // 16: engined.v1.DescribeResponse
+	(*enginepb.HistoryResponse)(nil),     // 17: engined.v1.HistoryResponse
+	(*enginepb.ListResponse)(nil),        // 18: engined.v1.ListResponse
+	(*enginepb.ServerInfo)(nil),          // 19: engined.v1.ServerInfo
+	(*enginepb.ListWorkersResponse)(nil), // 20: engined.v1.ListWorkersResponse
+	(*enginepb.ListQueuesResponse)(nil),  // 21: engined.v1.ListQueuesResponse
 }
 var file_engined_v1_service_proto_depIdxs = []int32{
 	0,  // 0: engined.v1.Worker.Work:input_type -> engined.v1.WorkerUp
 	1,  // 1: engined.v1.Client.Start:input_type -> engined.v1.StartRequest
 	2,  // 2: engined.v1.Client.Await:input_type -> engined.v1.AwaitRequest
 	3,  // 3: engined.v1.Client.Cancel:input_type -> engined.v1.CancelRequest
-	4,  // 4: engined.v1.Client.Describe:input_type -> engined.v1.DescribeRequest
-	5,  // 5: engined.v1.Client.History:input_type -> engined.v1.HistoryRequest
-	6,  // 6: engined.v1.Client.List:input_type -> engined.v1.ListRequest
-	7,  // 7: engined.v1.Admin.GetServerInfo:input_type -> engined.v1.ServerInfoRequest
-	8,  // 8: engined.v1.Admin.ListWorkers:input_type -> engined.v1.ListWorkersRequest
-	9,  // 9: engined.v1.Worker.Work:output_type -> engined.v1.WorkerDown
-	10, // 10: engined.v1.Client.Start:output_type -> engined.v1.StartResponse
-	11, // 11: engined.v1.Client.Await:output_type -> engined.v1.AwaitResponse
-	12, // 12: engined.v1.Client.Cancel:output_type -> engined.v1.CancelResponse
-	13, // 13: engined.v1.Client.Describe:output_type -> engined.v1.DescribeResponse
-	14, // 14: engined.v1.Client.History:output_type -> engined.v1.HistoryResponse
-	15, // 15: engined.v1.Client.List:output_type -> engined.v1.ListResponse
-	16, // 16: engined.v1.Admin.GetServerInfo:output_type -> engined.v1.ServerInfo
-	17, // 17: engined.v1.Admin.ListWorkers:output_type -> engined.v1.ListWorkersResponse
-	9,  // [9:18] is the sub-list for method output_type
-	0,  // [0:9] is the sub-list for method input_type
+	4,  // 4: engined.v1.Client.Terminate:input_type -> engined.v1.TerminateRequest
+	5,  // 5: engined.v1.Client.Describe:input_type -> engined.v1.DescribeRequest
+	6,  // 6: engined.v1.Client.History:input_type -> engined.v1.HistoryRequest
+	7,  // 7: engined.v1.Client.List:input_type -> engined.v1.ListRequest
+	8,  // 8: engined.v1.Admin.GetServerInfo:input_type -> engined.v1.ServerInfoRequest
+	9,  // 9: engined.v1.Admin.ListWorkers:input_type -> engined.v1.ListWorkersRequest
+	10, // 10: engined.v1.Admin.ListQueues:input_type -> engined.v1.ListQueuesRequest
+	11, // 11: engined.v1.Worker.Work:output_type -> engined.v1.WorkerDown
+	12, // 12: engined.v1.Client.Start:output_type -> engined.v1.StartResponse
+	13, // 13: engined.v1.Client.Await:output_type -> engined.v1.AwaitResponse
+	14, // 14: engined.v1.Client.Cancel:output_type -> engined.v1.CancelResponse
+	15, // 15: engined.v1.Client.Terminate:output_type -> engined.v1.TerminateResponse
+	16, // 16: engined.v1.Client.Describe:output_type -> engined.v1.DescribeResponse
+	17, // 17: engined.v1.Client.History:output_type -> engined.v1.HistoryResponse
+	18, // 18: engined.v1.Client.List:output_type -> engined.v1.ListResponse
+	19, // 19: engined.v1.Admin.GetServerInfo:output_type -> engined.v1.ServerInfo
+	20, // 20: engined.v1.Admin.ListWorkers:output_type -> engined.v1.ListWorkersResponse
+	21, // 21: engined.v1.Admin.ListQueues:output_type -> engined.v1.ListQueuesResponse
+	11, // [11:22] is the sub-list for method output_type
+	0,  // [0:11] is the sub-list for method input_type
 	0,  // [0:0] is the sub-list for extension type_name
 	0,  // [0:0] is the sub-list for extension extendee
 	0,  // [0:0] is the sub-list for field type_name

@@ -118,12 +118,13 @@ var Worker_ServiceDesc = grpc.ServiceDesc{
 }
 
 const (
-	Client_Start_FullMethodName    = "/engined.v1.Client/Start"
-	Client_Await_FullMethodName    = "/engined.v1.Client/Await"
-	Client_Cancel_FullMethodName   = "/engined.v1.Client/Cancel"
-	Client_Describe_FullMethodName = "/engined.v1.Client/Describe"
-	Client_History_FullMethodName  = "/engined.v1.Client/History"
-	Client_List_FullMethodName     = "/engined.v1.Client/List"
+	Client_Start_FullMethodName     = "/engined.v1.Client/Start"
+	Client_Await_FullMethodName     = "/engined.v1.Client/Await"
+	Client_Cancel_FullMethodName    = "/engined.v1.Client/Cancel"
+	Client_Terminate_FullMethodName = "/engined.v1.Client/Terminate"
+	Client_Describe_FullMethodName  = "/engined.v1.Client/Describe"
+	Client_History_FullMethodName   = "/engined.v1.Client/History"
+	Client_List_FullMethodName      = "/engined.v1.Client/List"
 )
 
 // ClientClient is the client API for Client service.
@@ -135,6 +136,7 @@ type ClientClient interface {
 	Start(ctx context.Context, in *enginepb.StartRequest, opts ...grpc.CallOption) (*enginepb.StartResponse, error)
 	Await(ctx context.Context, in *enginepb.AwaitRequest, opts ...grpc.CallOption) (*enginepb.AwaitResponse, error)
 	Cancel(ctx context.Context, in *enginepb.CancelRequest, opts ...grpc.CallOption) (*enginepb.CancelResponse, error)
+	Terminate(ctx context.Context, in *enginepb.TerminateRequest, opts ...grpc.CallOption) (*enginepb.TerminateResponse, error)
 	Describe(ctx context.Context, in *enginepb.DescribeRequest, opts ...grpc.CallOption) (*enginepb.DescribeResponse, error)
 	History(ctx context.Context, in *enginepb.HistoryRequest, opts ...grpc.CallOption) (*enginepb.HistoryResponse, error)
 	List(ctx context.Context, in *enginepb.ListRequest, opts ...grpc.CallOption) (*enginepb.ListResponse, error)
@@ -172,6 +174,16 @@ func (c *clientClient) Cancel(ctx context.Context, in *enginepb.CancelRequest, o
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(enginepb.CancelResponse)
 	err := c.cc.Invoke(ctx, Client_Cancel_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *clientClient) Terminate(ctx context.Context, in *enginepb.TerminateRequest, opts ...grpc.CallOption) (*enginepb.TerminateResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(enginepb.TerminateResponse)
+	err := c.cc.Invoke(ctx, Client_Terminate_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -217,6 +229,7 @@ type ClientServer interface {
 	Start(context.Context, *enginepb.StartRequest) (*enginepb.StartResponse, error)
 	Await(context.Context, *enginepb.AwaitRequest) (*enginepb.AwaitResponse, error)
 	Cancel(context.Context, *enginepb.CancelRequest) (*enginepb.CancelResponse, error)
+	Terminate(context.Context, *enginepb.TerminateRequest) (*enginepb.TerminateResponse, error)
 	Describe(context.Context, *enginepb.DescribeRequest) (*enginepb.DescribeResponse, error)
 	History(context.Context, *enginepb.HistoryRequest) (*enginepb.HistoryResponse, error)
 	List(context.Context, *enginepb.ListRequest) (*enginepb.ListResponse, error)
@@ -238,6 +251,9 @@ func (UnimplementedClientServer) Await(context.Context, *enginepb.AwaitRequest) 
 }
 func (UnimplementedClientServer) Cancel(context.Context, *enginepb.CancelRequest) (*enginepb.CancelResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Cancel not implemented")
+}
+func (UnimplementedClientServer) Terminate(context.Context, *enginepb.TerminateRequest) (*enginepb.TerminateResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Terminate not implemented")
 }
 func (UnimplementedClientServer) Describe(context.Context, *enginepb.DescribeRequest) (*enginepb.DescribeResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Describe not implemented")
@@ -323,6 +339,24 @@ func _Client_Cancel_Handler(srv interface{}, ctx context.Context, dec func(inter
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Client_Terminate_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(enginepb.TerminateRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClientServer).Terminate(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Client_Terminate_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClientServer).Terminate(ctx, req.(*enginepb.TerminateRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Client_Describe_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(enginepb.DescribeRequest)
 	if err := dec(in); err != nil {
@@ -397,6 +431,10 @@ var Client_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _Client_Cancel_Handler,
 		},
 		{
+			MethodName: "Terminate",
+			Handler:    _Client_Terminate_Handler,
+		},
+		{
 			MethodName: "Describe",
 			Handler:    _Client_Describe_Handler,
 		},
@@ -416,6 +454,7 @@ var Client_ServiceDesc = grpc.ServiceDesc{
 const (
 	Admin_GetServerInfo_FullMethodName = "/engined.v1.Admin/GetServerInfo"
 	Admin_ListWorkers_FullMethodName   = "/engined.v1.Admin/ListWorkers"
+	Admin_ListQueues_FullMethodName    = "/engined.v1.Admin/ListQueues"
 )
 
 // AdminClient is the client API for Admin service.
@@ -426,6 +465,7 @@ const (
 type AdminClient interface {
 	GetServerInfo(ctx context.Context, in *enginepb.ServerInfoRequest, opts ...grpc.CallOption) (*enginepb.ServerInfo, error)
 	ListWorkers(ctx context.Context, in *enginepb.ListWorkersRequest, opts ...grpc.CallOption) (*enginepb.ListWorkersResponse, error)
+	ListQueues(ctx context.Context, in *enginepb.ListQueuesRequest, opts ...grpc.CallOption) (*enginepb.ListQueuesResponse, error)
 }
 
 type adminClient struct {
@@ -456,6 +496,16 @@ func (c *adminClient) ListWorkers(ctx context.Context, in *enginepb.ListWorkersR
 	return out, nil
 }
 
+func (c *adminClient) ListQueues(ctx context.Context, in *enginepb.ListQueuesRequest, opts ...grpc.CallOption) (*enginepb.ListQueuesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(enginepb.ListQueuesResponse)
+	err := c.cc.Invoke(ctx, Admin_ListQueues_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AdminServer is the server API for Admin service.
 // All implementations must embed UnimplementedAdminServer
 // for forward compatibility.
@@ -464,6 +514,7 @@ func (c *adminClient) ListWorkers(ctx context.Context, in *enginepb.ListWorkersR
 type AdminServer interface {
 	GetServerInfo(context.Context, *enginepb.ServerInfoRequest) (*enginepb.ServerInfo, error)
 	ListWorkers(context.Context, *enginepb.ListWorkersRequest) (*enginepb.ListWorkersResponse, error)
+	ListQueues(context.Context, *enginepb.ListQueuesRequest) (*enginepb.ListQueuesResponse, error)
 	mustEmbedUnimplementedAdminServer()
 }
 
@@ -479,6 +530,9 @@ func (UnimplementedAdminServer) GetServerInfo(context.Context, *enginepb.ServerI
 }
 func (UnimplementedAdminServer) ListWorkers(context.Context, *enginepb.ListWorkersRequest) (*enginepb.ListWorkersResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListWorkers not implemented")
+}
+func (UnimplementedAdminServer) ListQueues(context.Context, *enginepb.ListQueuesRequest) (*enginepb.ListQueuesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListQueues not implemented")
 }
 func (UnimplementedAdminServer) mustEmbedUnimplementedAdminServer() {}
 func (UnimplementedAdminServer) testEmbeddedByValue()               {}
@@ -537,6 +591,24 @@ func _Admin_ListWorkers_Handler(srv interface{}, ctx context.Context, dec func(i
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Admin_ListQueues_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(enginepb.ListQueuesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).ListQueues(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_ListQueues_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).ListQueues(ctx, req.(*enginepb.ListQueuesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Admin_ServiceDesc is the grpc.ServiceDesc for Admin service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -551,6 +623,10 @@ var Admin_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListWorkers",
 			Handler:    _Admin_ListWorkers_Handler,
+		},
+		{
+			MethodName: "ListQueues",
+			Handler:    _Admin_ListQueues_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
