@@ -20,6 +20,9 @@ var exceptions = []exception{
 	{"map-order", "engine/match/match.go:Matcher.Disconnect", 0, "every element of the worker is deleted"},
 	{"map-order", "engine/match/match.go:Matcher.Reset", 0, "every element that is named leaves; offers are made afterwards, in the order of the workers"},
 
+	{"map-order", "engine/match/queues.go:Matcher.Queues", 0, "sums"},
+	{"map-order", "engine/match/queues.go:queueTable.list", 0, "what is gathered is sorted afterwards"},
+
 	{"sleep-in-test", "engine/raw_test.go:start", 0, "inside a synctest bubble, where time is virtual"},
 	{"sleep-in-test", "sdk/sdktest/sdktest.go:Env.Pass", 0, "it exists to let a bubble's virtual time pass"},
 
