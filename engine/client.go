@@ -7,7 +7,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/engined/engined/engine/machine"
-	"github.com/engined/engined/engine/store"
 	"github.com/engined/engined/history"
 	"github.com/engined/engined/internal/apierr"
 	pb "github.com/engined/engined/proto/enginepb"
@@ -111,12 +110,8 @@ func (e *Engine) Cancel(ctx context.Context, req *pb.CancelRequest) (*pb.CancelR
 	if req.RequestId == "" {
 		req.RequestId = e.newID()
 	}
-	for _, err := range []error{
-		history.CheckID("request id", req.RequestId), history.CheckText("reason", req.Reason), history.CheckText("identity", req.Identity),
-	} {
-		if err != nil {
-			return nil, apierr.Wrap(apierr.InvalidArgument, op, err)
-		}
+	if err := checkEnd(op, req.RequestId, req.Reason, req.Identity); err != nil {
+		return nil, err
 	}
 	if err := e.mayWrite(op); err != nil {
 		return nil, err
@@ -126,6 +121,17 @@ func (e *Engine) Cancel(ctx context.Context, req *pb.CancelRequest) (*pb.CancelR
 		return nil, err
 	}
 	return v.(*pb.CancelResponse), nil
+}
+
+func checkEnd(op, request, reason, identity string) error {
+	for _, err := range []error{
+		history.CheckID("request id", request), history.CheckText("reason", reason), history.CheckText("identity", identity),
+	} {
+		if err != nil {
+			return apierr.Wrap(apierr.InvalidArgument, op, err)
+		}
+	}
+	return nil
 }
 
 // Describe tells the state of a run and what it waits for.
@@ -139,43 +145,9 @@ func (e *Engine) Describe(ctx context.Context, req *pb.DescribeRequest) (*pb.Des
 	if err != nil {
 		return nil, err
 	}
-	return v.(*pb.DescribeResponse), nil
-}
-
-// History returns a page of a run's durable history.
-func (e *Engine) History(ctx context.Context, req *pb.HistoryRequest) (*pb.HistoryResponse, error) {
-	const op = "history"
-	id, err := checkRef(op, req.Run)
-	if err != nil {
-		return nil, err
-	}
-	if err := e.serving(op); err != nil {
-		return nil, err
-	}
-	found, err := e.store.Load(ctx, []store.Key{{Namespace: id.Namespace, WorkflowID: id.WorkflowID, RunID: req.Run.RunId}})
-	if err != nil {
-		return nil, apierr.Wrap(apierr.Internal, op, err)
-	}
-	row := found[0].Run
-	if row == nil {
-		return nil, apierr.New(apierr.NotFound, op, "no run has the workflow id "+id.WorkflowID+" in namespace "+id.Namespace, "list the runs to see which there are")
-	}
-	limit := int64(req.Limit)
-	if limit <= 0 || limit > 1000 {
-		limit = 1000
-	}
-	end := row.NextEvent - 1
-	upto := min(req.After+limit, end)
-	res := &pb.HistoryResponse{}
-	if req.After < upto {
-		if res.Events, err = e.readEvents(ctx, row.Run, max(req.After, 0), upto); err != nil {
-			return nil, apierr.Wrap(apierr.Internal, op, err)
-		}
-	}
-	if upto < end {
-		res.Next = upto
-	}
-	return res, nil
+	d := v.(*pb.DescribeResponse)
+	e.explain(d)
+	return d, nil
 }
 
 func checkRef(op string, ref *pb.RunRef) (machine.ID, error) {

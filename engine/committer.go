@@ -153,6 +153,7 @@ func (c *committer) commit(ctx context.Context, batch []*write) error {
 		err := c.write(ctx, batch)
 		if err == nil {
 			c.lastCommit = time.Duration(c.e.clock.Now() - began)
+			c.count(batch)
 			c.block(nil)
 			c.release(batch)
 			return nil
@@ -162,16 +163,20 @@ func (c *committer) commit(ctx context.Context, batch []*write) error {
 		var unavailable *store.UnavailableError
 		switch {
 		case errors.As(err, &refused):
+			c.e.counters.refused.Add(1)
 			c.refuse(batch, refused)
 		case errors.As(err, &lost):
+			c.e.counters.leaseLost.Add(1)
 			c.e.log.Error("a lease was lost; the shards are loaded again", "err", err)
 			if err := c.reload(ctx, batch, lost.Shards); err != nil {
 				return err
 			}
 		case errors.Is(err, store.ErrUnknown):
+			c.e.counters.unknown.Add(1)
 			c.e.log.Error("the outcome of a commit is unknown; its shards are fenced and loaded again", "err", err)
 			return c.reload(ctx, batch, shardsOf(batch))
 		case errors.As(err, &unavailable):
+			c.e.counters.unavailable.Add(1)
 			c.block(err)
 			c.e.log.Error("the database cannot write; trying again", "err", err)
 			if err := c.pause(ctx, wait.Delay(try, c.e.random())); err != nil {
@@ -181,6 +186,20 @@ func (c *committer) commit(ctx context.Context, batch []*write) error {
 		default:
 			return err
 		}
+	}
+}
+
+// count counts a commit, unless it had effects alone.
+func (c *committer) count(batch []*write) {
+	writes := 0
+	for _, w := range batch {
+		if w.touched {
+			writes++
+			c.e.counters.durable(w.tally)
+		}
+	}
+	if writes > 0 {
+		c.e.counters.commit(writes, c.lastCommit)
 	}
 }
 

@@ -93,6 +93,31 @@ func (d *desk) drain(worker string) {
 	d.m.Drain(worker)
 }
 
+func (d *desk) load() match.Load {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.m.Load()
+}
+
+func (d *desk) queues(namespace string) []match.Queue {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.m.Queues(namespace)
+}
+
+func (d *desk) usage(worker string) (slots, runs int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.m.Usage(worker)
+}
+
+// known says whether a worker that is here could do it, free or not.
+func (d *desk) known(n match.Need, workflow bool) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.m.Known(n, workflow) > 0
+}
+
 // reset forgets what the runs of a shard have here.
 func (d *desk) reset(id store.ShardID) {
 	d.mu.Lock()

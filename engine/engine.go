@@ -31,8 +31,11 @@ type Config struct {
 	// Logger is slog.Default().
 	Logger *slog.Logger
 	// ReclaimGrace is how long a worker whose stream broke may take to come
-	// back before its activities count as lost: 5 s.
+	// back before its activities count as lost: 1 s.
 	ReclaimGrace time.Duration
+	// RestartGrace is the same for the workers of an engine that was started
+	// again, from the moment it reads their runs: 5 s.
+	RestartGrace time.Duration
 	// Alone says that all workers live in the engine's process: when it starts,
 	// those of an earlier process are gone for good, and their activities lost.
 	Alone bool
@@ -58,7 +61,10 @@ func (c Config) withDefaults() Config {
 		c.Logger = slog.Default()
 	}
 	if c.ReclaimGrace == 0 {
-		c.ReclaimGrace = 5 * time.Second
+		c.ReclaimGrace = time.Second
+	}
+	if c.RestartGrace == 0 {
+		c.RestartGrace = 5 * time.Second
 	}
 	if c.ResidentRuns == 0 {
 		c.ResidentRuns = 20_000
@@ -86,6 +92,8 @@ type Engine struct {
 	stepping  *svc.Group // the shards
 	io        *svc.Group // committer and loader
 	owner     *svc.Group // those who want to know that the engine has stopped
+	counters  counters
+	opened    int64 // engine time
 
 	mu       sync.Mutex
 	closing  bool
@@ -104,6 +112,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 		cfg: cfg, store: cfg.Store, clock: cfg.Clock, random: cfg.Random, log: cfg.Logger,
 		stopped: make(chan struct{}), over: make(chan struct{}),
 	}
+	e.opened = e.clock.Now()
 	e.id = cfg.NewID(uint64(e.clock.Now() / int64(time.Millisecond)))
 	e.committer, e.loader, e.desk = newCommitter(e), newLoader(e), newDesk(e)
 	e.workers = &workers{e: e, by: map[string]*WorkerStream{}}
@@ -211,7 +220,7 @@ func (e *Engine) release(s *shard, of *machine.Shard, eff machine.Effect) {
 	case machine.Reply:
 		answer(eff)
 	case machine.Dispatch:
-		e.workers.send(&machine.Send{Worker: eff.Worker, Task: eff.Task})
+		e.workers.dispatch(eff)
 	case machine.CancelTask:
 		e.workers.cancel(eff)
 	case machine.ReadHistory:

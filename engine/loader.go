@@ -7,8 +7,6 @@ import (
 
 	"github.com/engined/engined/engine/machine"
 	"github.com/engined/engined/engine/store"
-	"github.com/engined/engined/history"
-	pb "github.com/engined/engined/proto/enginepb"
 )
 
 // loader reads rows for the shards, away from their goroutines. What was asked
@@ -103,35 +101,6 @@ func (l *loader) readHistory(ctx context.Context, r read) {
 	events, err := l.e.readEvents(ctx, q.Run, 0, q.Upto)
 	r.s.box.post(item{in: &machine.HistoryRead{Run: q.Run, Stamp: q.Stamp, Events: events, Err: err}, of: r.of})
 }
-
-// readEvents reads the events after+1..upto of a run.
-func (e *Engine) readEvents(ctx context.Context, run store.RunNo, after, upto int64) ([]*pb.Event, error) {
-	var events []*pb.Event
-	for after < upto {
-		rows, err := e.store.History(ctx, run, after, historyPage)
-		if err != nil {
-			return nil, err
-		}
-		if len(rows) == 0 {
-			return nil, fmt.Errorf("run %d: its history ends at event %d, and should reach %d", run, after, upto)
-		}
-		for _, row := range rows {
-			batch, err := history.Decode(row.Data)
-			if err != nil {
-				return nil, fmt.Errorf("run %d: events %d..%d: %w", run, row.First, row.Last, err)
-			}
-			for _, ev := range batch {
-				if ev.Id > after && ev.Id <= upto {
-					events = append(events, ev)
-				}
-			}
-			after = row.Last
-		}
-	}
-	return events, nil
-}
-
-const historyPage = 1 << 20
 
 func (l *loader) readDue(ctx context.Context, r read) error {
 	wakes, err := l.e.store.Due(ctx, r.s.id, r.due.until, r.due.after, scanPage)

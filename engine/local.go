@@ -58,6 +58,6 @@ func (l *LocalStream) CloseSend() error {
 	if l.s == nil {
 		return apierr.New(apierr.FailedPrecondition, "work", "the stream was never opened", "")
 	}
-	l.s.Close()
+	l.s.Leave()
 	return nil
 }

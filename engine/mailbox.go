@@ -63,6 +63,12 @@ func (b *mailbox[T]) close() {
 	b.wake()
 }
 
+func (b *mailbox[T]) len() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.items)
+}
+
 func (b *mailbox[T]) drained() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

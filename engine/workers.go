@@ -28,19 +28,23 @@ type workers struct {
 }
 
 // WorkerStream is the engine's end of one worker's stream. A transport calls
-// Receive with what the worker sends and sends what Next returns; in one
+// Receive with what the worker sends, sends what Next returns, and says how the
+// stream ended: by Leave if the worker ended it, by Break if it broke. In one
 // process the worker's end calls them itself.
 type WorkerStream struct {
 	e     *Engine
 	hello *pb.Hello
 	since int64
 
-	mu    sync.Mutex
-	next  *pb.WorkerDown // what is ready to go down
-	empty bool
-	ready chan struct{}
-	err   error // why the stream has ended
-	acks  acks
+	mu       sync.Mutex
+	next     *pb.WorkerDown // what is ready to go down
+	empty    bool
+	ready    chan struct{}
+	err      error // why the stream has ended
+	acks     acks
+	heard    int64 // when the worker last sent anything
+	draining bool
+	slow     int // runs whose code has not given control back for long
 }
 
 // Connect opens a worker's stream with its hello. A stream of the same worker
@@ -52,7 +56,8 @@ func (e *Engine) Connect(hello *pb.Hello) (*WorkerStream, error) {
 	if err := e.serving("connect"); err != nil {
 		return nil, err
 	}
-	w := &WorkerStream{e: e, hello: hello, since: e.clock.Now(), ready: make(chan struct{}, 1), acks: newAcks()}
+	now := e.clock.Now()
+	w := &WorkerStream{e: e, hello: hello, since: now, heard: now, ready: make(chan struct{}, 1), acks: newAcks()}
 	w.reset()
 	w.next.Welcome = &pb.Welcome{Protocol: Protocol, Engine: e.id}
 	w.touch()
@@ -60,7 +65,7 @@ func (e *Engine) Connect(hello *pb.Hello) (*WorkerStream, error) {
 	defer e.workers.coming.Unlock()
 	if old := e.workers.replace(w); old != nil {
 		old.end(apierr.New(apierr.FailedPrecondition, "work", "the worker has opened another stream", ""))
-		e.lose(hello.Worker)
+		e.lose(hello.Worker, true) // it lives
 	}
 	e.desk.connect(match.Worker{
 		ID: hello.Worker, Namespace: hello.Namespace, Queue: hello.Queue, Build: hello.Build,
@@ -121,27 +126,37 @@ func (ws *workers) all() []*WorkerStream {
 	return all
 }
 
-// lose tells the shards that a worker is gone.
-func (e *Engine) lose(worker string) {
+// lose tells the shards that a worker is gone: orderly, if it is known not to
+// have died.
+func (e *Engine) lose(worker string, orderly bool) {
 	e.desk.disconnect(worker)
 	for _, s := range e.shards {
-		s.post(&machine.WorkerGone{Worker: worker})
+		s.post(&machine.WorkerGone{Worker: worker, Orderly: orderly})
 	}
 }
 
-// Close ends the stream: broken, or given up by the worker. Its runs go to
-// others at once.
-func (w *WorkerStream) Close() {
-	w.close(apierr.New(apierr.Closed, "work", "the stream is closed", ""))
+// Leave ends a stream that the worker has ended, in order. Its runs go to others
+// at once.
+func (w *WorkerStream) Leave() {
+	w.close(apierr.New(apierr.Closed, "work", "the stream is closed", ""), true)
 }
 
-func (w *WorkerStream) close(why error) {
+// Break ends a stream that is broken, or whose worker has fallen silent: it may
+// have died. Its runs go to others at once, its activities after a grace.
+func (w *WorkerStream) Break(why error) {
+	w.close(apierr.New(apierr.Unavailable, "work", "the stream is broken: "+why.Error(), "connect again"), false)
+}
+
+func (w *WorkerStream) close(why error, orderly bool) {
 	ws := w.e.workers
 	ws.coming.Lock()
 	defer ws.coming.Unlock()
 	if ws.remove(w) {
+		if !orderly {
+			w.e.counters.lost.Add(1)
+		}
 		// Before the worker hears of it: it comes back at once.
-		w.e.lose(w.hello.Worker)
+		w.e.lose(w.hello.Worker, orderly)
 	}
 	w.end(why)
 }
@@ -173,7 +188,10 @@ func (w *WorkerStream) Receive(up *pb.WorkerUp) error {
 		w.mu.Unlock()
 		return err
 	}
-	if w.acks.expect(up.Seq, len(up.Decided)+len(up.Done)+len(up.Faults)) {
+	w.heard = w.e.clock.Now()
+	w.slow = len(up.Slow)
+	w.draining = w.draining || up.Draining
+	if up.Seq > 0 && w.acks.expect(up.Seq, len(up.Decided)+len(up.Done)+len(up.Faults)) {
 		w.touch()
 	}
 	w.mu.Unlock()
@@ -185,6 +203,7 @@ func (w *WorkerStream) Receive(up *pb.WorkerUp) error {
 		w.pass(o, d.Run, &machine.Decided{Origin: o, Decided: d})
 	}
 	for _, d := range up.Done {
+		w.e.counters.outcome(d.Outcome)
 		w.pass(o, d.Delivery.GetRun(), &machine.Done{Origin: o, Done: d})
 	}
 	for _, f := range up.Faults {
@@ -267,10 +286,13 @@ func (ws *workers) send(m *machine.Send) {
 			d.Inputs = append(d.Inputs, m.Input)
 		case m.Drop != nil:
 			d.Drops = append(d.Drops, m.Drop)
-		case m.Task != nil:
-			d.Tasks = append(d.Tasks, m.Task)
 		}
 	})
+}
+
+func (ws *workers) dispatch(m machine.Dispatch) {
+	ws.e.counters.tasks.Add(1)
+	ws.put(m.Worker, func(d *pb.WorkerDown) { d.Tasks = append(d.Tasks, m.Task) })
 }
 
 // ack counts an item of a worker's message as dealt with.
@@ -294,6 +316,6 @@ func (ws *workers) cancel(c machine.CancelTask) {
 // know for certain.
 func (ws *workers) resync(worker string) {
 	if w := ws.get(worker); w != nil {
-		w.close(apierr.New(apierr.Unavailable, "work", "the engine lost track of what the worker sent", "connect again"))
+		w.close(apierr.New(apierr.Unavailable, "work", "the engine lost track of what the worker sent", "connect again"), true)
 	}
 }

@@ -31,6 +31,7 @@ type write struct {
 	urgent  bool
 	born    int64
 	events  []*pb.Event // still to be encoded
+	tally   tally
 	// stale: encoded rows are older than the run.
 	stale bool
 	// dropped: the shard has given it up; nothing of it is released.
@@ -44,6 +45,7 @@ func (w *write) add(c *machine.Change) {
 	w.touched = w.touched || c.Touched
 	w.row.Insert = w.row.Insert || c.Insert
 	w.events = append(w.events, c.Events...)
+	w.tally.add(c.Events)
 	for _, e := range c.Put {
 		w.put(e)
 	}

@@ -78,8 +78,12 @@ type SlotOffered struct {
 	Worker   string
 }
 
-// WorkerGone says that the worker's stream is broken.
-type WorkerGone struct{ Worker string }
+// WorkerGone says that the worker's stream is over.
+type WorkerGone struct {
+	Worker string
+	// Orderly: the worker is known not to have died.
+	Orderly bool
+}
 
 // WorkerBack says that a worker process that was gone is here again, with the
 // deliveries that it has received.

@@ -120,6 +120,28 @@ func compareBool(a, b bool) int {
 	}
 }
 
+// Load sums up over all namespaces.
+type Load struct {
+	Workers, Slots, Used      int
+	WaitingRuns, WaitingSlots int
+}
+
+// Load tells how busy all workers together are.
+func (m *Matcher) Load() Load {
+	l := Load{Workers: len(m.order)}
+	for _, w := range m.order {
+		l.Slots += w.Slots
+		l.Used += w.used
+	}
+	for _, x := range m.runWait {
+		l.WaitingRuns += len(x.at)
+	}
+	for _, x := range m.slotWait {
+		l.WaitingSlots += len(x.at)
+	}
+	return l
+}
+
 // Known counts the workers that could do what is needed, whether or not they
 // have a place for it now.
 func (m *Matcher) Known(n Need, workflow bool) int {
