@@ -18,6 +18,20 @@ import (
 type engineEnd struct {
 	mu      sync.Mutex
 	streams []*pipe
+	// refused is what Work answers, refusedHello what Send does to a hello.
+	refused, refusedHello error
+}
+
+func (e *engineEnd) refuse(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.refused = err
+}
+
+func (e *engineEnd) refuseHello(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.refusedHello = err
 }
 
 // pipe is one stream, both ways in memory.
@@ -27,24 +41,53 @@ type pipe struct {
 	down   chan *pb.WorkerDown
 	broken chan struct{}
 	once   sync.Once
+	// noHello is what Send does to a hello, if it is not nil.
+	noHello error
 }
 
 var errBroken = errors.New("the stream broke")
 
 func (e *engineEnd) Work(ctx context.Context) (Stream, error) {
-	p := &pipe{ctx: ctx, up: make(chan *pb.WorkerUp, 1000), down: make(chan *pb.WorkerDown, 1000), broken: make(chan struct{})}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.refused != nil {
+		return nil, e.refused
+	}
+	p := &pipe{
+		ctx: ctx, up: make(chan *pb.WorkerUp, 1000), down: make(chan *pb.WorkerDown, 1000),
+		broken: make(chan struct{}), noHello: e.refusedHello,
+	}
 	e.streams = append(e.streams, p)
 	return p, nil
 }
 
 func (p *pipe) Send(up *pb.WorkerUp) error {
+	if up.Hello != nil && p.noHello != nil {
+		return p.noHello
+	}
+	select {
+	case <-p.broken:
+		return errBroken
+	default:
+	}
 	select {
 	case <-p.broken:
 		return errBroken
 	case p.up <- up:
 		return nil
+	case <-p.ctx.Done():
+		return context.Cause(p.ctx)
+	}
+}
+
+// full makes the stream take nothing more: Send blocks.
+func (p *pipe) full() {
+	for {
+		select {
+		case p.up <- &pb.WorkerUp{}:
+		default:
+			return
+		}
 	}
 }
 
@@ -106,7 +149,7 @@ func (l *lab) give(d *pb.WorkerDown) {
 func (l *lab) reconnects() {
 	old := l.stream()
 	for l.stream() == old {
-		<-time.After(time.Second) // virtual
+		<-time.After(time.Millisecond) // virtual
 	}
 	synctest.Wait()
 }

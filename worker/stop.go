@@ -21,15 +21,31 @@ var errStopped = errors.New("the worker was stopped")
 // Stop ends the worker in two stages. At once it takes nothing new, and gives
 // back what it has not begun. What runs may finish until ctx ends; then its
 // contexts are cancelled, and what returns an error because of it is reported as
-// interrupted, which uses no attempt. While there is no stream, results wait for
-// one until ctx ends.
+// interrupted, which uses no attempt. Results wait until ctx ends for an engine
+// that takes them.
 //
 // Stop returns when nothing of the worker runs any more, or, about a second
 // after ctx has ended, with an error that names the user code which does not
-// end. A second Stop waits for the first and returns the same.
+// end. Another Stop waits for the first and returns the same, or gives up when
+// its own ctx ends.
 func (w *Worker) Stop(ctx context.Context) error {
-	w.stopped.Do(func() { w.stopErr = w.stop(ctx) })
-	return w.stopErr
+	w.mu.Lock()
+	first := w.stopped == nil
+	if first {
+		w.stopped = make(chan struct{})
+	}
+	w.mu.Unlock()
+	if first {
+		defer close(w.stopped)
+		w.stopErr = w.stop(ctx)
+		return w.stopErr
+	}
+	select {
+	case <-w.stopped:
+		return w.stopErr
+	case <-ctx.Done():
+		return fmt.Errorf("stop worker: another Stop has not ended: %w", context.Cause(ctx))
+	}
 }
 
 func (w *Worker) stop(ctx context.Context) error {
@@ -40,7 +56,7 @@ func (w *Worker) stop(ctx context.Context) error {
 	if group == nil {
 		return nil
 	}
-	if !w.await(ctx, func() bool { return w.running == 0 && w.reachable() }) {
+	if !w.await(ctx, func() bool { return w.running == 0 && (w.held == 0 || w.refused) }) {
 		w.interrupt()
 	}
 	slack, cancel := context.WithTimeout(context.WithoutCancel(ctx), unwindTime)
@@ -99,10 +115,6 @@ func (w *Worker) await(ctx context.Context, ok func() bool) bool {
 	}
 	return true
 }
-
-// reachable says that there is a stream for the results that are held, or that
-// none is needed, or none will come. mu is held.
-func (w *Worker) reachable() bool { return w.held == 0 || w.session != nil || w.refused }
 
 // handedOver says that the engine knows all that this worker has to tell: every
 // result is durable, and no task is on its way that was sent before the engine

@@ -37,7 +37,9 @@ type Worker struct {
 	// refused: the engine has said that it will not serve again.
 	draining, closing, refused bool
 
-	stopped sync.Once
+	// stopped is made by the first Stop and closed at its end, after which
+	// stopErr is read.
+	stopped chan struct{}
 	stopErr error
 }
 

@@ -187,12 +187,12 @@ func TestStopLetsActivitiesFinishAndGivesBackWhatIsNotBegun(t *testing.T) {
 		if done := l.got().Done; len(done) != 1 || done[0].Outcome != pb.Outcome_OUTCOME_INTERRUPTED || s.called("echo") != 0 {
 			t.Errorf("a new task was answered %v, and ran %d times", done, s.called("echo"))
 		}
-		p := l.stream()
 		close(s.gate)
+		up = l.acks(l.stream())
 		if err := <-ended; err != nil {
 			t.Errorf("stop: %v", err)
 		}
-		if up := <-p.up; len(up.Done) != 1 || up.Done[0].Outcome != pb.Outcome_OUTCOME_COMPLETED {
+		if len(up.Done) != 1 || up.Done[0].Outcome != pb.Outcome_OUTCOME_COMPLETED {
 			t.Errorf("the one that ran was answered %v", up.Done)
 		}
 	})
