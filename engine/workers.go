@@ -250,6 +250,13 @@ func (w *WorkerStream) Next(ctx context.Context) (*pb.WorkerDown, error) {
 	}
 }
 
+// Ping makes Next return, also if there is nothing to tell.
+func (w *WorkerStream) Ping() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.touch()
+}
+
 func (w *WorkerStream) reset() { w.next, w.empty = &pb.WorkerDown{}, true }
 
 // touch says that there is something to send; mu is held.
