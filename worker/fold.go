@@ -23,7 +23,11 @@ type run struct {
 	before <-chan struct{}
 	over   chan struct{}
 
-	mu      sync.Mutex
+	mu sync.Mutex
+	// history is what has come of an assignment in several messages; whole says
+	// that the last has come.
+	history []*pb.Event
+	whole   bool
 	assign  *pb.Assign // to be loaded first
 	inputs  []*pb.Event
 	folding bool
@@ -49,11 +53,29 @@ func (w *Worker) newCopy(s *session, a *pb.Assign) *run {
 	return r
 }
 
-func (r *run) load(a *pb.Assign) {
+// load takes a message of the run's assignment, and says whether it is one: after
+// the last, another would be a new assignment.
+func (r *run) load(a *pb.Assign) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.whole {
+		return false
+	}
+	if a.More {
+		r.history = append(r.history, a.History...)
+		return true
+	}
+	r.whole = true
+	if len(r.history) > 0 {
+		// The messages are not ours to change.
+		a = &pb.Assign{
+			Run: a.Run, Stamp: a.Stamp, History: append(r.history, a.History...), Processed: a.Processed, Folded: a.Folded,
+		}
+		r.history = nil
+	}
 	r.assign = a
 	r.wake()
+	return true
 }
 
 func (r *run) add(in *pb.Event) {
@@ -115,12 +137,12 @@ func (r *run) next() (*pb.Assign, []*pb.Event, bool) {
 		return nil, nil, false
 	}
 	defer r.mu.Unlock()
-	assign, inputs := r.assign, r.inputs
-	r.assign, r.inputs = nil, nil
-	if assign == nil && len(inputs) == 0 {
+	if !r.whole || r.assign == nil && len(r.inputs) == 0 {
 		r.folding = false
 		return nil, nil, false
 	}
+	assign, inputs := r.assign, r.inputs
+	r.assign, r.inputs = nil, nil
 	return assign, inputs, true
 }
 

@@ -196,8 +196,12 @@ func (s *session) take(d *pb.WorkerDown) {
 	}
 }
 
-// assign takes a run over, in place of an older copy.
+// assign takes a run over, in place of an older copy, or goes on with an
+// assignment that has begun under this stamp.
 func (s *session) assign(a *pb.Assign) {
+	if r := s.find(a.Run, a.Stamp); r != nil && r.load(a) {
+		return
+	}
 	r := s.w.newCopy(s, a)
 	s.mu.Lock()
 	old := s.runs[a.Run]
