@@ -29,6 +29,8 @@ var exceptions = []exception{
 
 	{"context-background", "engine/engine.go:Engine.start", 0,
 		"the engine's goroutines end by Close, in its order, not with a context of whoever opened it"},
+	{"context-background", "engine/rpc/server.go:Server.Serve", 0, "the watch ends by Stop, after the streams that it watches"},
+	{"context-background", "engine/rpc/calls.go:calls.init", 0, "calls that wait end by Stop, in its order"},
 	{"context-background", "engine/store/sqlite/sqlite.go:Store.close", 0,
 		"a close has no caller's context, and half a checkpoint helps nobody"},
 	{"context-background", "engine/store/sqlite/faultdriver/conn.go:conn.Prepare", 0,
