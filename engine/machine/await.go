@@ -112,17 +112,13 @@ func leave(in Input) {
 		in.To = nil
 	case *Cancel:
 		in.To = nil
+	case *Terminate:
+		in.To = nil
 	case *Await:
 		in.To = nil
 	case *Describe:
 		in.To = nil
 	}
-}
-
-func dedupState(r *Run, event int64) []byte {
-	// The message has two scalars and a string: it cannot fail to encode.
-	data, _ := proto.Marshal(&pb.DedupState{RunId: r.Row.RunID, Event: event})
-	return data
 }
 
 // Abandon hands over every caller that the shard still owes an answer, when it

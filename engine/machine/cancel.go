@@ -1,6 +1,10 @@
 package machine
 
 import (
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
 	"github.com/engined/engined/engine/store"
 	"github.com/engined/engined/internal/apierr"
 	pb "github.com/engined/engined/proto/enginepb"
@@ -26,7 +30,7 @@ func (s *Shard) cancelLoaded(in *Cancel, r *Run, dedup *store.DedupRow) {
 		s.fail(in.To, notFound("cancel", in.Req.Run))
 		return
 	}
-	if dedup != nil || r.decided() || r.State.CancelEvent != 0 || s.hasCancelled(r.id(), in.Req.RequestId) {
+	if dedup != nil || r.decided() || r.State.CancelEvent != 0 || s.usedBy(r.id(), in.Req.RequestId) != 0 {
 		s.reply(r, in.To, &pb.CancelResponse{Already: true})
 		return
 	}
@@ -34,12 +38,7 @@ func (s *Shard) cancelLoaded(in *Cancel, r *Run, dedup *store.DedupRow) {
 		Reason: in.Req.Reason, RequestId: in.Req.RequestId, Identity: in.Req.Identity,
 	}}})
 	r.State.CancelEvent = e.Id
-	r.cancelRequest = in.Req.RequestId
-	c := s.change(r)
-	c.Dedup = append(c.Dedup, store.DedupRow{
-		Namespace: r.Row.Namespace, WorkflowID: r.Row.WorkflowID, Request: in.Req.RequestId,
-		Run: r.Row.Run, Expires: s.now + DedupLife, Data: dedupState(r, e.Id),
-	})
+	s.use(r, in.Req.RequestId, e)
 	g := &Entry{Op: graceOp, P: &pb.Pending{Body: &pb.Pending_Grace{Grace: &pb.PendingGrace{
 		Due: later(s.now, r.State.CancelGrace),
 	}}}}
@@ -48,15 +47,27 @@ func (s *Shard) cancelLoaded(in *Cancel, r *Run, dedup *store.DedupRow) {
 	s.reply(r, in.To, &pb.CancelResponse{})
 }
 
-// hasCancelled says whether the request has cancelled a run of the id that is in
-// memory: its dedup row may not be durable yet.
-func (s *Shard) hasCancelled(id ID, request string) bool {
+// use remembers the request that has caused e, so that a repeat does nothing.
+func (s *Shard) use(r *Run, request string, e *pb.Event) {
+	r.requests = append(r.requests, request)
+	// The message has a scalar and a string: it cannot fail to encode.
+	data, _ := proto.Marshal(&pb.DedupState{RunId: r.Row.RunID, Event: e.Id})
+	c := s.change(r)
+	c.Dedup = append(c.Dedup, store.DedupRow{
+		Namespace: r.Row.Namespace, WorkflowID: r.Row.WorkflowID, Request: request,
+		Run: r.Row.Run, Expires: s.now + DedupLife, Data: data,
+	})
+}
+
+// usedBy returns the run of the id in memory that the request has cancelled or
+// terminated, or 0. Its dedup row may not be durable yet.
+func (s *Shard) usedBy(id ID, request string) store.RunNo {
 	for r := s.ids[id]; r != nil; r = r.older {
-		if r.cancelRequest == request {
-			return true
+		if slices.Contains(r.requests, request) {
+			return r.Row.Run
 		}
 	}
-	return false
+	return 0
 }
 
 func notFound(op string, ref *pb.RunRef) error {

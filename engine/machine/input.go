@@ -25,6 +25,12 @@ type Cancel struct {
 	To  Caller
 }
 
+// Terminate ends a run without asking its code.
+type Terminate struct {
+	Req *pb.TerminateRequest
+	To  Caller
+}
+
 // Await is answered when the run is settled.
 type Await struct {
 	Ref *pb.RunRef
@@ -124,6 +130,7 @@ type Refused struct {
 
 func (*Start) input()       {}
 func (*Cancel) input()      {}
+func (*Terminate) input()   {}
 func (*Await) input()       {}
 func (*Abandon) input()     {}
 func (*Describe) input()    {}

@@ -134,6 +134,8 @@ func (s *Shard) resume(in Input, r *Run, a store.Loaded) {
 		s.startLoaded(in, r, a.ByRequest, a.Dedup)
 	case *Cancel:
 		s.cancelLoaded(in, s.newer(in.Req.Run, r), a.Dedup)
+	case *Terminate:
+		s.terminateLoaded(in, s.newer(in.Req.Run, r), a.Dedup)
 	case *Await:
 		s.awaitLoaded(in, s.newer(in.Ref, r))
 	case *Describe:
@@ -205,6 +207,8 @@ func callerOf(in Input) Caller {
 	case *Start:
 		return in.To
 	case *Cancel:
+		return in.To
+	case *Terminate:
 		return in.To
 	case *Await:
 		return in.To

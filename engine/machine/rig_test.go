@@ -288,6 +288,8 @@ func (r *rig) replied(p Reply) {
 		r.say("answer to %v: %s %s, see event %d", p.To, statusText(pb.Status(v.Row.Status)), undoText(v.State.UndoState), v.State.ClosingEvent)
 	case *pb.CancelResponse:
 		r.say("answer to %v: cancelled, already %v", p.To, v.Already)
+	case *pb.TerminateResponse:
+		r.say("answer to %v: terminated, already %v", p.To, v.Already)
 	case *pb.DescribeResponse:
 		r.say("answer to %v: %s %s, held %s", p.To, statusText(v.Info.Status), undoText(v.Info.UndoState), holdText(v.Info.Hold.GetKind()))
 	}

@@ -35,8 +35,9 @@ type Run struct {
 	// older is the run that had the id before, while in memory: until it is
 	// durable no read tells of it.
 	older *Run
-	// cancelRequest is the request that cancelled the run, for the same reason.
-	cancelRequest string
+	// requests are those that cancelled or terminated the run, for the same
+	// reason: their dedup rows may not be durable.
+	requests []string
 	// changed is where its change stands in the output of the step, if it has one.
 	changed int
 	// used orders the runs for eviction.

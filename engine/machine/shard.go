@@ -84,6 +84,8 @@ func (s *Shard) Step(now int64, in Input) *Output {
 		s.abandon(in)
 	case *Cancel:
 		s.cancel(in)
+	case *Terminate:
+		s.terminate(in)
 	case *Describe:
 		s.describe(in)
 	case *Fault:

@@ -115,6 +115,10 @@ func (r *rig) do(command string) {
 		r.step(&Cancel{To: "cancel " + a.at(0), Req: &pb.CancelRequest{
 			Run: ref, RequestId: cmp.Or(a.named["request"], "c-"+a.at(0)), Reason: "asked",
 		}})
+	case "terminate": // terminate ID [request=R]
+		r.step(&Terminate{To: "terminate " + a.at(0), Req: &pb.TerminateRequest{
+			Run: ref, RequestId: cmp.Or(a.named["request"], "t-"+a.at(0)), Reason: "asked",
+		}})
 	case "done": // done ID OP OUTCOME [undo] [delivery=N]: the answer to the newest task
 		r.answer(a)
 	case "fault": // fault ID: the build cannot go on
