@@ -145,6 +145,9 @@ var table = map[string]imports{
 // packages of their own.
 const examples = "examples/"
 
+// benches measure the engine from outside, as users' programs do.
+const benches = "bench/"
+
 var forUsers = []string{
 	"engine/embed", "sdk/activity", "sdk/client", "sdk/codec", "sdk/failure", "sdk/saga", "sdk/sdktest", "sdk/workflow", "worker",
 	// The history of a run is read as events, and told by history.Line.
@@ -156,6 +159,9 @@ var forUsers = []string{
 var driverUsers = []string{"engine/store/sqlite/mattn", "examples/saga/internal/ledger"}
 
 func allowed(dir string) (imports, bool) {
+	if strings.HasPrefix(dir, benches) {
+		return imports{ours: forUsers}, true
+	}
 	if rest, ok := strings.CutPrefix(dir, examples); ok {
 		root, _, _ := strings.Cut(rest, "/")
 		return imports{ours: append(slices.Clone(forUsers), examples+root+"/"), outside: []string{sqlite3}}, true
