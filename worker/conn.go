@@ -24,5 +24,16 @@ type Stream interface {
 	CloseSend() error
 }
 
+// A stream over a network has this method as well, and answers true: there a
+// stream may die without breaking. Both ends ping each second then, and an end
+// that hears nothing for three seconds gives the stream up. A stream within one
+// process has nothing between its ends that could keep silent.
+type pinged interface{ Pings() bool }
+
+func pings(s Stream) bool {
+	p, ok := s.(pinged)
+	return ok && p.Pings()
+}
+
 // Protocol is the version of the stream that this package speaks.
 const Protocol = 1

@@ -32,6 +32,8 @@
 //     ends the process.
 //  6. What workflow code logs is released when the decisions of that fold are
 //     durable.
+//  7. A stream over a network that is silent is a broken one (silence.go). No
+//     user code can keep the worker from pinging.
 //
 // # What it must not know
 //

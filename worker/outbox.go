@@ -3,6 +3,7 @@ package worker
 import (
 	"runtime"
 	"sync"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -41,7 +42,9 @@ func (it *item) size() int {
 }
 
 // outbox is the one way up of a stream: items leave in the order in which they
-// were put, all that is ready in one message. Putting never blocks.
+// were put, all that is ready in one message. Putting never blocks, and nothing
+// that the sending goroutine does waits for user code: its pings tell that the
+// process lives.
 type outbox struct {
 	mu     sync.Mutex
 	items  []item
@@ -49,10 +52,15 @@ type outbox struct {
 	closed bool
 	ready  chan struct{} // holds a token while there is something to do
 	done   chan struct{} // closed when run has returned
+
+	stream Stream
+	seq    int64 // of the last message
+	// state adds to a message what every one of them tells.
+	state func(*pb.WorkerUp)
 }
 
-func newOutbox() *outbox {
-	return &outbox{ready: make(chan struct{}, 1), done: make(chan struct{})}
+func newOutbox(s Stream, state func(*pb.WorkerUp)) *outbox {
+	return &outbox{ready: make(chan struct{}, 1), done: make(chan struct{}), stream: s, state: state}
 }
 
 func (o *outbox) put(it item) {
@@ -77,36 +85,64 @@ func (o *outbox) wake() {
 	}
 }
 
+// pingAfter is how long a stream that is pinged goes without a message.
+const pingAfter = time.Second
+
 // run sends until the outbox is closed and empty, the stream breaks, or stop is
 // closed.
-func (o *outbox) run(s Stream, hello *pb.Hello, stop <-chan struct{}) error {
+func (o *outbox) run(hello *pb.Hello, stop <-chan struct{}) error {
 	defer close(o.done)
-	seq := int64(1)
-	if err := s.Send(&pb.WorkerUp{Seq: seq, Hello: hello}); err != nil {
+	o.seq++
+	if err := o.send(&pb.WorkerUp{Seq: o.seq, Hello: hello}); err != nil {
 		return err
 	}
+	idle := time.NewTimer(pingAfter)
+	if !pings(o.stream) {
+		idle.Stop()
+	}
+	defer idle.Stop()
 	for {
+		var err error
+		end := false
 		select {
 		case <-o.ready:
+			// Once, so that what others are about to put comes along.
+			runtime.Gosched()
+			end, err = o.flush()
+		case <-idle.C:
+			err = o.send(&pb.WorkerUp{})
 		case <-stop:
 			return nil
 		}
-		// Once, so that what others are about to put comes along.
-		runtime.Gosched()
-		for {
-			items, end := o.take()
-			if len(items) == 0 {
-				if end {
-					return s.CloseSend()
-				}
-				break
-			}
-			seq++
-			if err := s.Send(message(seq, items)); err != nil {
-				return err
-			}
+		if end || err != nil {
+			return err
+		}
+		if pings(o.stream) {
+			idle.Reset(pingAfter)
 		}
 	}
+}
+
+// flush sends all that is ready, and ends the stream if nothing will come.
+func (o *outbox) flush() (end bool, err error) {
+	for {
+		items, end := o.take()
+		if len(items) == 0 {
+			if end {
+				return true, o.stream.CloseSend()
+			}
+			return false, nil
+		}
+		o.seq++
+		if err := o.send(message(o.seq, items)); err != nil {
+			return false, err
+		}
+	}
+}
+
+func (o *outbox) send(up *pb.WorkerUp) error {
+	o.state(up)
+	return o.stream.Send(up)
 }
 
 // take returns what fits in one message of what is ready; end says that nothing

@@ -1,9 +1,11 @@
 package worker
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -20,6 +22,8 @@ type engineEnd struct {
 	streams []*pipe
 	// refused is what Work answers, refusedHello what Send does to a hello.
 	refused, refusedHello error
+	// pings is what streams say of themselves.
+	pings bool
 }
 
 func (e *engineEnd) refuse(err error) {
@@ -43,7 +47,10 @@ type pipe struct {
 	once   sync.Once
 	// noHello is what Send does to a hello, if it is not nil.
 	noHello error
+	pings   bool
 }
+
+func (p *pipe) Pings() bool { return p.pings }
 
 var errBroken = errors.New("the stream broke")
 
@@ -55,7 +62,7 @@ func (e *engineEnd) Work(ctx context.Context) (Stream, error) {
 	}
 	p := &pipe{
 		ctx: ctx, up: make(chan *pb.WorkerUp, 1000), down: make(chan *pb.WorkerDown, 1000),
-		broken: make(chan struct{}), noHello: e.refusedHello,
+		broken: make(chan struct{}), noHello: e.refusedHello, pings: e.pings,
 	}
 	e.streams = append(e.streams, p)
 	return p, nil
@@ -113,11 +120,15 @@ type lab struct {
 }
 
 func newLab(t *testing.T, o Options, register func(*Worker)) *lab {
+	return newLabOn(t, &engineEnd{}, o, register)
+}
+
+func newLabOn(t *testing.T, eng *engineEnd, o Options, register func(*Worker)) *lab {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	o.Build = "test"
-	l := &lab{t: t, eng: &engineEnd{}}
+	l := &lab{t: t, eng: eng}
 	l.w = New(l.eng, o)
 	register(l.w)
 	if err := l.w.Start(t.Context()); err != nil {
@@ -176,6 +187,26 @@ func (l *lab) got() *pb.WorkerUp {
 	}
 }
 
+// buffer is a log that is written and read at once.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+func (b *buffer) logger() *slog.Logger { return slog.New(slog.NewTextHandler(b, nil)) }
+
 // shop counts what its activities do.
 type shop struct {
 	mu     sync.Mutex
@@ -190,6 +221,13 @@ func (s *shop) called(name string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.calls[name]
+}
+
+// interruptions are the causes of the contexts of Wait that ended.
+func (s *shop) interruptions() []error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.causes)
 }
 
 func (s *shop) count(name string) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/engined/engined/internal/apierr"
@@ -19,8 +20,12 @@ type session struct {
 	out    *outbox
 	// ended is closed when the stream is over.
 	ended chan struct{}
+	// cut ends the stream.
+	cut context.CancelCauseFunc
 	// durable is the newest number of that name; of the goroutine that receives.
 	durable int64
+	// read is the number of the newest message that was taken.
+	read atomic.Int64
 
 	// Guarded by the worker's mu: the messages that carry results, in order; the
 	// one that told of the drain, and whether the engine has dealt with it.
@@ -90,9 +95,9 @@ func (w *Worker) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s := &session{w: w, stream: stream, out: newOutbox(), ended: make(chan struct{}), runs: map[int64]*run{}}
+	s := newSession(w, stream, cancel)
 	hello := w.open(s)
-	w.group.Run("worker outbox", func(context.Context) error { return s.out.run(stream, hello, s.ended) }, func(err error) error {
+	w.group.Run("worker outbox", func(context.Context) error { return s.out.run(hello, s.ended) }, func(err error) error {
 		if err != nil {
 			cancel(err) // ends Recv
 		}
@@ -103,6 +108,7 @@ func (w *Worker) serve(ctx context.Context) error {
 		if down, err = stream.Recv(); err != nil {
 			break
 		}
+		w.heard.Add(1)
 		s.take(down)
 	}
 	w.shut(s)
@@ -112,6 +118,12 @@ func (w *Worker) serve(ctx context.Context) error {
 	cancel(nil)
 	<-s.out.done
 	return err
+}
+
+func newSession(w *Worker, stream Stream, cut context.CancelCauseFunc) *session {
+	s := &session{w: w, stream: stream, cut: cut, ended: make(chan struct{}), runs: map[int64]*run{}}
+	s.out = newOutbox(stream, func(up *pb.WorkerUp) { up.Read = s.read.Load() })
+	return s
 }
 
 // open makes s the present session: the hello lists what the process has, and
@@ -129,6 +141,7 @@ func (w *Worker) open(s *session) *pb.Hello {
 		s.tellDraining()
 	}
 	w.session, w.refused = s, false
+	w.listen(s)
 	w.changed.Broadcast()
 	return hello
 }
@@ -193,6 +206,10 @@ func (s *session) take(d *pb.WorkerDown) {
 		s.durable = d.Durable
 		s.release(d.Durable)
 		s.forget(d.Durable)
+	}
+	// All of it is known to the process now, its deliveries above all.
+	if d.Seq > 0 {
+		s.read.Store(d.Seq)
 	}
 }
 

@@ -57,7 +57,7 @@ func (w *Worker) stop(ctx context.Context) error {
 		return nil
 	}
 	if !w.await(ctx, func() bool { return w.running == 0 && (w.held == 0 || w.refused) }) {
-		w.interrupt()
+		w.interrupt(&activity.InterruptedError{}, func(*task) bool { return true })
 	}
 	slack, cancel := context.WithTimeout(context.WithoutCancel(ctx), unwindTime)
 	defer cancel()
@@ -126,13 +126,13 @@ func (w *Worker) handedOver() bool {
 	return w.held == 0 && w.session.drained
 }
 
-// interrupt cancels the contexts of all tasks that run.
-func (w *Worker) interrupt() {
+// interrupt cancels the contexts of tasks that run.
+func (w *Worker) interrupt(cause error, which func(*task) bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, x := range w.tasks {
-		if x.done == nil {
-			x.cancel(&activity.InterruptedError{})
+		if x.done == nil && which(x) {
+			x.cancel(cause)
 		}
 	}
 }

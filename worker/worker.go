@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/engined/engined/internal/svc"
 	pb "github.com/engined/engined/proto/enginepb"
@@ -36,6 +37,9 @@ type Worker struct {
 	// draining: nothing new is begun. closing: no other stream is opened.
 	// refused: the engine has said that it will not serve again.
 	draining, closing, refused bool
+	// listening: somebody judges silence. heard counts the engine's messages.
+	listening bool
+	heard     atomic.Int64
 
 	// stopped is made by the first Stop and closed at its end, after which
 	// stopErr is read.

@@ -64,7 +64,7 @@ func TestAResultThatWasNeverSentIsNeverForgotten(t *testing.T) {
 	w := New(&engineEnd{}, Options{Build: "b"})
 	d := taskOf("#1", "shop.Echo")
 	w.tasks[keyOf(d.Delivery)] = &task{t: d, done: &pb.Done{}}
-	s := &session{w: w, out: newOutbox()}
+	s := newSession(w, &pipe{}, nil)
 	w.open(s)
 	s.forget(100)
 	if len(w.tasks) != 1 {
@@ -219,7 +219,7 @@ func TestStopInterruptsAtTheEndAndNamesTheDeaf(t *testing.T) {
 }
 
 func TestMessagesUpAreBounded(t *testing.T) {
-	o := newOutbox()
+	o := newOutbox(&pipe{}, nil)
 	for range messageItems + 1 {
 		o.put(item{done: &pb.Done{}})
 	}
