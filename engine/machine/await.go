@@ -83,6 +83,15 @@ func ResultOf(row *store.RunRow, state *pb.RunState, closing *pb.Event) *pb.Resu
 	return res
 }
 
+// callers are all who wait for something of the run.
+func (r *Run) callers() []Caller {
+	all := slices.Clone(r.waiters)
+	for _, f := range r.followers {
+		all = append(all, f.to)
+	}
+	return all
+}
+
 // tellWaiters answers those who await the run.
 func (s *Shard) tellWaiters(r *Run) {
 	for _, to := range r.waiters {
@@ -94,6 +103,7 @@ func (s *Shard) tellWaiters(r *Run) {
 func (s *Shard) abandon(in *Abandon) {
 	for r := s.ids[in.ID]; r != nil; r = r.older {
 		r.waiters = slices.DeleteFunc(r.waiters, func(c Caller) bool { return c == in.To })
+		r.followers = slices.DeleteFunc(r.followers, func(f follower) bool { return f.to == in.To })
 	}
 	for _, l := range s.loads.inOrder() {
 		for _, w := range l.waiting {
@@ -116,6 +126,8 @@ func leave(in Input) {
 		in.To = nil
 	case *Await:
 		in.To = nil
+	case *Follow:
+		in.To = nil
 	case *Describe:
 		in.To = nil
 	}
@@ -125,10 +137,10 @@ func leave(in Input) {
 // is thrown away.
 func (s *Shard) Abandon(tell func(Caller)) {
 	for _, r := range s.inOrder() {
-		for _, to := range r.waiters {
+		for _, to := range r.callers() {
 			tell(to)
 		}
-		r.waiters = nil
+		r.waiters, r.followers = nil, nil
 	}
 	for _, l := range s.loads.inOrder() {
 		for _, in := range l.waiting {

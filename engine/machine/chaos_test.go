@@ -54,7 +54,7 @@ func TestEveryRunEndsWhateverHappens(t *testing.T) {
 			did[what] += n
 		}
 	}
-	for _, what := range []string{"gone", "crash", "late", "refuse", "evict", "cancel", "undo", "lost", "unreadable", "slow", "stale", "terminate"} {
+	for _, what := range []string{"gone", "crash", "late", "refuse", "evict", "cancel", "undo", "lost", "unreadable", "slow", "stale", "terminate", "follow"} {
 		if did[what] == 0 {
 			t.Errorf("void: no %q ever happened", what)
 		}
@@ -138,6 +138,9 @@ func (c *chaos) once() {
 	case n < 99 && c.rnd.IntN(2) == 0:
 		what = "terminate"
 		c.step(&Terminate{To: "terminate", Req: &pb.TerminateRequest{Run: &pb.RunRef{Namespace: "default", WorkflowId: id}, RequestId: fmt.Sprint("c", c.ops[id])}})
+	case c.rnd.IntN(2) == 0:
+		what = "follow"
+		c.step(&Follow{Ref: &pb.RunRef{Namespace: "default", WorkflowId: id}, After: c.rnd.Int64N(20), To: "follow"})
 	default:
 		what = "await"
 		c.step(&Await{Ref: &pb.RunRef{Namespace: "default", WorkflowId: id}, To: "await"})

@@ -37,7 +37,15 @@ type Await struct {
 	To  Caller
 }
 
-// Abandon takes a caller off the list of those who await a run.
+// Follow is answered, by a *Followed, when the run has an event behind After
+// that is durable, or can grow no more.
+type Follow struct {
+	Ref   *pb.RunRef
+	After int64
+	To    Caller
+}
+
+// Abandon takes a caller off the lists of those who await or follow a run.
 type Abandon struct {
 	ID ID
 	To Caller
@@ -132,6 +140,7 @@ func (*Start) input()       {}
 func (*Cancel) input()      {}
 func (*Terminate) input()   {}
 func (*Await) input()       {}
+func (*Follow) input()      {}
 func (*Abandon) input()     {}
 func (*Describe) input()    {}
 func (*Decided) input()     {}

@@ -138,6 +138,8 @@ func (s *Shard) resume(in Input, r *Run, a store.Loaded) {
 		s.terminateLoaded(in, s.newer(in.Req.Run, r), a.Dedup)
 	case *Await:
 		s.awaitLoaded(in, s.newer(in.Ref, r))
+	case *Follow:
+		s.followLoaded(in, s.newer(in.Ref, r))
 	case *Describe:
 		s.describeLoaded(in, s.newer(in.Ref, r))
 	case *Done:
@@ -212,6 +214,8 @@ func callerOf(in Input) Caller {
 		return in.To
 	case *Await:
 		return in.To
+	case *Follow:
+		return in.To
 	case *Describe:
 		return in.To
 	default:
@@ -283,7 +287,7 @@ func (s *Shard) wakeUp(r *Run) {
 // Idle says whether the run may leave memory, as far as the rules go; the
 // driver adds that nothing of it is uncommitted.
 func (r *Run) Idle() bool {
-	if len(r.waiters) > 0 || len(r.holder.unfolded) > 0 ||
+	if len(r.waiters) > 0 || len(r.followers) > 0 || len(r.holder.unfolded) > 0 ||
 		r.holder.phase == holderReading || r.holder.phase == holderWaiting {
 		return false
 	}

@@ -17,7 +17,7 @@ func (s *Shard) refused(in *Refused) {
 		s.cfg.Desk.Leave(in.Run)
 		s.forget(r)
 		in.older = r.older
-		for _, to := range r.waiters {
+		for _, to := range r.callers() {
 			s.fail(to, errRefused(r, in.Reason))
 		}
 	}

@@ -288,6 +288,9 @@ func (r *rig) replied(p Reply) {
 		r.say("answer to %v: %s %s, see event %d", p.To, statusText(pb.Status(v.Row.Status)), undoText(v.State.UndoState), v.State.ClosingEvent)
 	case *pb.CancelResponse:
 		r.say("answer to %v: cancelled, already %v", p.To, v.Already)
+	case *Followed:
+		r.say("answer to %v: up to event %d, open %v", p.To, v.Last, v.Open)
+		r.checkFollowed(v)
 	case *pb.TerminateResponse:
 		r.say("answer to %v: terminated, already %v", p.To, v.Already)
 	case *pb.DescribeResponse:

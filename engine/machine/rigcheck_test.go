@@ -160,6 +160,8 @@ func (r *rig) checkRun(run *Run, d *rows) {
 		why = fmt.Sprintf("has another state: %v in memory, %v in the database", run.State, &state)
 	case !slices.Equal(sortedKeys(run.Entries), sortedKeys(d.pending)):
 		why = fmt.Sprintf("has entries %v in memory, %v in the database", sortedKeys(run.Entries), sortedKeys(d.pending))
+	case slices.ContainsFunc(run.followers, func(f follower) bool { return run.beyond(f.after) }):
+		why = "has something to tell to those who follow it"
 	case run.Attention() && run.holder.phase == holderNone && !r.readAgain(run.Row.Run) && run.State.Hold.GetKind() != pb.HoldKind_HOLD_KIND_QUARANTINED:
 		why = "has inputs that nobody is given"
 	}
@@ -169,6 +171,14 @@ func (r *rig) checkRun(run *Run, d *rows) {
 	}
 	for _, e := range run.entries() {
 		r.checkEntry(run, e, d.pending[e.Op])
+	}
+}
+
+// checkFollowed holds that a follower is told of what is durable alone.
+func (r *rig) checkFollowed(f *Followed) {
+	d := r.db[f.Run]
+	if d == nil || int64(len(d.events)) < f.Last || !f.Open && d.row.Open {
+		r.t.Errorf("run %d: somebody was told of event %d, open %v, before it was durable", f.Run, f.Last, f.Open)
 	}
 }
 

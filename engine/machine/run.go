@@ -28,8 +28,9 @@ type Run struct {
 	// needs no reading.
 	fresh *pb.Event
 	// closing is the event that decided the outcome, while in memory.
-	closing *pb.Event
-	waiters []Caller
+	closing   *pb.Event
+	waiters   []Caller
+	followers []follower
 	// excluded are the builds that could not go on with the run.
 	excluded []string
 	// older is the run that had the id before, while in memory: until it is

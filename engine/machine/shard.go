@@ -80,6 +80,8 @@ func (s *Shard) Step(now int64, in Input) *Output {
 		s.woken(in)
 	case *Await:
 		s.await(in)
+	case *Follow:
+		s.follow(in)
 	case *Abandon:
 		s.abandon(in)
 	case *Cancel:
@@ -107,6 +109,7 @@ func (s *Shard) Step(now int64, in Input) *Output {
 	default:
 		panic(fmt.Sprintf("machine: input %T has no rule", in))
 	}
+	s.tellFollowers()
 	return &s.out
 }
 

@@ -98,27 +98,15 @@ func (r *rig) do(command string) {
 		return
 	}
 	a := parseArgs(rest)
-	ref := &pb.RunRef{Namespace: "default", WorkflowId: a.at(0)}
+	if r.ask(name, a) {
+		return
+	}
 	switch name {
 	case "worker": // worker NAME [build=B] [slots=N] [queue=Q] [has=all]: it connects, with what it was given before
 		r.connect(a)
 	case "gone": // gone NAME: its stream breaks
 		r.m.Disconnect(a.at(0))
 		r.step(&WorkerGone{Worker: a.at(0)})
-	case "start": // start ID [request=R] [conflict=use] [reuse=reject]
-		r.start(a)
-	case "await":
-		r.step(&Await{Ref: ref, To: "await " + a.at(0)})
-	case "describe":
-		r.step(&Describe{Ref: ref, To: "describe " + a.at(0)})
-	case "cancel": // cancel ID [request=R]
-		r.step(&Cancel{To: "cancel " + a.at(0), Req: &pb.CancelRequest{
-			Run: ref, RequestId: cmp.Or(a.named["request"], "c-"+a.at(0)), Reason: "asked",
-		}})
-	case "terminate": // terminate ID [request=R]
-		r.step(&Terminate{To: "terminate " + a.at(0), Req: &pb.TerminateRequest{
-			Run: ref, RequestId: cmp.Or(a.named["request"], "t-"+a.at(0)), Reason: "asked",
-		}})
 	case "done": // done ID OP OUTCOME [undo] [delivery=N]: the answer to the newest task
 		r.answer(a)
 	case "fault": // fault ID: the build cannot go on
@@ -159,6 +147,37 @@ func (r *rig) do(command string) {
 	default:
 		r.t.Fatalf("no command %q", command)
 	}
+}
+
+// ask makes a request of a client, if that is what the command is.
+func (r *rig) ask(name string, a args) bool {
+	ref := &pb.RunRef{Namespace: "default", WorkflowId: a.at(0)}
+	switch name {
+	case "start": // start ID [request=R] [conflict=use] [reuse=reject]
+		r.start(a)
+	case "await":
+		r.step(&Await{Ref: ref, To: "await " + a.at(0)})
+	case "follow": // follow ID [after=N]
+		after, _ := strconv.ParseInt(a.named["after"], 10, 64)
+		r.step(&Follow{Ref: ref, After: after, To: "follow " + a.at(0)})
+	case "leave": // leave ID: who follows or awaits it gives up
+		for _, what := range []string{"follow ", "await "} {
+			r.step(&Abandon{ID: ID{"default", a.at(0)}, To: what + a.at(0)})
+		}
+	case "describe":
+		r.step(&Describe{Ref: ref, To: "describe " + a.at(0)})
+	case "cancel": // cancel ID [request=R]
+		r.step(&Cancel{To: "cancel " + a.at(0), Req: &pb.CancelRequest{
+			Run: ref, RequestId: cmp.Or(a.named["request"], "c-"+a.at(0)), Reason: "asked",
+		}})
+	case "terminate": // terminate ID [request=R]
+		r.step(&Terminate{To: "terminate " + a.at(0), Req: &pb.TerminateRequest{
+			Run: ref, RequestId: cmp.Or(a.named["request"], "t-"+a.at(0)), Reason: "asked",
+		}})
+	default:
+		return false
+	}
+	return true
 }
 
 func (r *rig) origin(worker string) Origin {
