@@ -134,6 +134,31 @@ func checkEnd(op, request, reason, identity string) error {
 	return nil
 }
 
+// Terminate ends a run at once, whatever its code says; what was armed is undone.
+// It is answered when the end is decided, not when compensation is over.
+func (e *Engine) Terminate(ctx context.Context, req *pb.TerminateRequest) (*pb.TerminateResponse, error) {
+	const op = "terminate"
+	req = proto.CloneOf(req)
+	id, err := checkRef(op, req.Run)
+	if err != nil {
+		return nil, err
+	}
+	if req.RequestId == "" {
+		req.RequestId = e.newID()
+	}
+	if err := checkEnd(op, req.RequestId, req.Reason, req.Identity); err != nil {
+		return nil, err
+	}
+	if err := e.mayWrite(op); err != nil {
+		return nil, err
+	}
+	v, err := e.ask(ctx, op, id, func(to *call) machine.Input { return &machine.Terminate{Req: req, To: to} })
+	if err != nil {
+		return nil, err
+	}
+	return v.(*pb.TerminateResponse), nil
+}
+
 // Describe tells the state of a run and what it waits for.
 func (e *Engine) Describe(ctx context.Context, req *pb.DescribeRequest) (*pb.DescribeResponse, error) {
 	const op = "describe"

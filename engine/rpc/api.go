@@ -26,6 +26,10 @@ func (a clientAPI) Cancel(ctx context.Context, req *pb.CancelRequest) (*pb.Cance
 	return a.s.e.Cancel(ctx, req)
 }
 
+func (a clientAPI) Terminate(ctx context.Context, req *pb.TerminateRequest) (*pb.TerminateResponse, error) {
+	return a.s.e.Terminate(ctx, req)
+}
+
 func (a clientAPI) Describe(ctx context.Context, req *pb.DescribeRequest) (*pb.DescribeResponse, error) {
 	return a.s.e.Describe(ctx, req)
 }
