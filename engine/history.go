@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/engined/engined/engine/machine"
 	"github.com/engined/engined/engine/store"
 	"github.com/engined/engined/history"
 	"github.com/engined/engined/internal/apierr"
@@ -17,6 +19,8 @@ const (
 	// historyPage bounds a page of a history in bytes, historyLimit in events.
 	historyPage  = 1 << 20
 	historyLimit = 1000
+	// followFor is how long a page that waits may be waited for.
+	followFor = 20 * time.Second
 )
 
 // History returns a page of a run's durable history. One that waits is answered
@@ -31,7 +35,13 @@ func (e *Engine) History(ctx context.Context, req *pb.HistoryRequest) (*pb.Histo
 	if err := e.serving(op); err != nil {
 		return nil, err
 	}
-	found, err := e.store.Load(ctx, []store.Key{{Namespace: id.Namespace, WorkflowID: id.WorkflowID, RunID: req.Run.RunId}})
+	runID := req.Run.RunId
+	if req.Wait {
+		if runID, err = e.follow(ctx, op, id, req); err != nil {
+			return nil, err
+		}
+	}
+	found, err := e.store.Load(ctx, []store.Key{{Namespace: id.Namespace, WorkflowID: id.WorkflowID, RunID: runID}})
 	if err != nil {
 		return nil, apierr.Wrap(apierr.Internal, op, err)
 	}
@@ -56,6 +66,26 @@ func (e *Engine) History(ctx context.Context, req *pb.HistoryRequest) (*pb.Histo
 	}
 	return res, nil
 }
+
+// follow waits until a page has something to tell, and returns the run that it
+// is about.
+func (e *Engine) follow(ctx context.Context, op string, id machine.ID, req *pb.HistoryRequest) (string, error) {
+	within, cancel := context.WithTimeoutCause(ctx, followFor, errNothingCame)
+	defer cancel()
+	v, err := e.ask(within, op, id, func(to *call) machine.Input {
+		return &machine.Follow{Ref: req.Run, After: req.After, To: to}
+	})
+	switch {
+	case err == nil:
+		return v.(*machine.Followed).RunID, nil
+	case errors.Is(err, errNothingCame) && ctx.Err() == nil:
+		return req.Run.RunId, nil
+	default:
+		return "", err
+	}
+}
+
+var errNothingCame = fmt.Errorf("nothing came within %v", followFor)
 
 // readPage reads the events after+1..upto of a run, as many as fit in a page.
 func (e *Engine) readPage(ctx context.Context, run store.RunNo, after, upto int64) ([]*pb.Event, error) {

@@ -28,3 +28,43 @@ func TestTerminateIsAnsweredAndRepeatedWithoutHarm(t *testing.T) {
 		t.Errorf("a run that is not there: %v", err)
 	}
 }
+
+func TestAHistoryIsFollowedToItsEnd(t *testing.T) {
+	l := newLab(t, Options{})
+	l.start("a", "Echo", payload(10)) // no worker yet
+	got := make(chan []int64, 1)
+	failed := make(chan error, 1)
+	go func() {
+		var ids []int64
+		req := &pb.HistoryRequest{Run: ref("a"), Wait: true}
+		for {
+			page, err := l.client.History(t.Context(), req)
+			if err != nil {
+				failed <- err
+				return
+			}
+			for _, e := range page.Events {
+				ids = append(ids, e.Id)
+				req.After = e.Id
+			}
+			if !page.Open && page.Next == 0 {
+				got <- ids
+				return
+			}
+		}
+	}()
+	p := l.worker(hello("w1"))
+	go func() { _ = p.serve() }()
+	select {
+	case ids := <-got:
+		if len(ids) != 4 || ids[0] != 1 || ids[3] != 4 {
+			t.Errorf("events %v", ids)
+		}
+	case err := <-failed:
+		t.Error(err)
+	}
+	_, err := l.client.History(t.Context(), &pb.HistoryRequest{Run: ref("nobody"), Wait: true})
+	if !apierr.Is(rpcerr.FromStatus(t.Context(), "history", err), apierr.NotFound) {
+		t.Errorf("a run that is not there: %v", err)
+	}
+}
