@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,6 +49,9 @@ type pipe struct {
 	// noHello is what Send does to a hello, if it is not nil.
 	noHello error
 	pings   bool
+	// closed says that CloseSend was called. Unless lasting, it ends the stream.
+	closed  atomic.Bool
+	lasting bool
 }
 
 func (p *pipe) Pings() bool { return p.pings }
@@ -109,8 +113,15 @@ func (p *pipe) Recv() (*pb.WorkerDown, error) {
 	}
 }
 
-func (p *pipe) CloseSend() error { p.snap(); return nil }
-func (p *pipe) snap()            { p.once.Do(func() { close(p.broken) }) }
+func (p *pipe) CloseSend() error {
+	p.closed.Store(true)
+	if !p.lasting {
+		p.snap()
+	}
+	return nil
+}
+
+func (p *pipe) snap() { p.once.Do(func() { close(p.broken) }) }
 
 // lab is a worker with the engine's end of its stream.
 type lab struct {
@@ -165,8 +176,8 @@ func (l *lab) reconnects() {
 	synctest.Wait()
 }
 
-// got returns all that came up since the last time, as one message with the
-// number of the last.
+// got returns all that came up since the last time, as one message with what
+// the last says of numbers and slow runs.
 func (l *lab) got() *pb.WorkerUp {
 	synctest.Wait()
 	all := &pb.WorkerUp{}
@@ -181,6 +192,7 @@ func (l *lab) got() *pb.WorkerUp {
 			all.Done = append(all.Done, up.Done...)
 			all.Faults = append(all.Faults, up.Faults...)
 			all.Draining = all.Draining || up.Draining
+			all.Read, all.Slow = up.Read, up.Slow
 		default:
 			return all
 		}

@@ -11,20 +11,21 @@ import (
 	"github.com/engined/engined/sdk/activity"
 )
 
-// unwindTime is how long Stop waits, when its context has ended, for what does
-// not depend on user code alone: for activities to return whose contexts were
-// cancelled, for the engine to take results, for folds to end.
+// unwindTime is how long Stop waits for each of what is left when its context
+// has ended: for activities to return whose contexts were cancelled and the
+// engine to take their results, for the engine to close the stream, for folds to
+// end.
 const unwindTime = time.Second
 
 var errStopped = errors.New("the worker was stopped")
 
 // Stop ends the worker in two stages. At once it takes nothing new, and gives
-// back what it has not begun. What runs may finish until ctx ends; then its
-// contexts are cancelled, and what returns an error because of it is reported as
-// interrupted, which uses no attempt. Results wait until ctx ends for an engine
-// that takes them.
+// back what it has not begun; with the runs that it has it goes on. Activities
+// that run may finish until ctx ends; then their contexts are cancelled, and what
+// returns an error because of it is reported as interrupted, which uses no
+// attempt. Results wait until ctx ends for an engine that takes them.
 //
-// Stop returns when nothing of the worker runs any more, or, about a second
+// Stop returns when nothing of the worker runs any more, or, a second or two
 // after ctx has ended, with an error that names the user code which does not
 // end. Another Stop waits for the first and returns the same, or gives up when
 // its own ctx ends.
@@ -59,16 +60,21 @@ func (w *Worker) stop(ctx context.Context) error {
 	if !w.await(ctx, func() bool { return w.running == 0 && (w.held == 0 || w.refused) }) {
 		w.interrupt(&activity.InterruptedError{}, func(*task) bool { return true })
 	}
-	slack, cancel := context.WithTimeout(context.WithoutCancel(ctx), unwindTime)
+	slack := func() (context.Context, context.CancelFunc) {
+		return context.WithTimeout(context.WithoutCancel(ctx), unwindTime)
+	}
+	last, cancel := slack()
 	defer cancel()
-	w.await(slack, func() bool { return w.running == 0 && w.handedOver() })
-	w.hangUp(slack)
+	w.await(last, func() bool { return w.running == 0 && w.handedOver() })
+	bye, cancel := slack()
+	defer cancel()
+	w.hangUp(bye)
 	group.Stop(errStopped)
 	if deaf := w.deaf(); len(deaf) > 0 {
 		return stuckError(deaf)
 	}
-	rest, cancelRest := context.WithTimeout(context.WithoutCancel(ctx), unwindTime)
-	defer cancelRest()
+	rest, cancel := slack()
+	defer cancel()
 	if err := group.WaitFor(rest); err != nil {
 		if stuck := w.folding(); len(stuck) > 0 {
 			return stuckError(stuck)
@@ -137,7 +143,9 @@ func (w *Worker) interrupt(cause error, which func(*task) bool) {
 	}
 }
 
-// hangUp lets the outbox send what is in it and close the stream.
+// hangUp lets the outbox send what is in it and close the stream, and waits for
+// the engine to do the same: it then knows that nobody died, and says until then
+// what has become durable.
 func (w *Worker) hangUp(ctx context.Context) {
 	w.mu.Lock()
 	w.closing = true
@@ -148,8 +156,8 @@ func (w *Worker) hangUp(ctx context.Context) {
 	}
 	s.out.close()
 	select {
-	case <-s.out.done:
-	case <-ctx.Done(): // the other end does not read
+	case <-s.ended:
+	case <-ctx.Done(): // the other end does not read, or does not answer
 	}
 }
 

@@ -53,7 +53,7 @@ func (w *Worker) begin(s *session, t *pb.Task) {
 	w.tasks[key] = x
 	if w.draining {
 		w.held++
-		x.done = &pb.Done{Delivery: t.Delivery, Outcome: pb.Outcome_OUTCOME_INTERRUPTED,
+		x.done = &pb.Done{Delivery: t.Delivery, Outcome: pb.Outcome_OUTCOME_INTERRUPTED, Unbegun: true,
 			Failure: &pb.Failure{Message: "it was not begun: the worker stops"}}
 		x.answer(s)
 		return
@@ -79,7 +79,7 @@ func (w *Worker) begin(s *session, t *pb.Task) {
 func (w *Worker) attempt(ctx context.Context, t *pb.Task, done *pb.Done) {
 	a := w.registry.activities[t.Type]
 	if a == nil {
-		done.Outcome = pb.Outcome_OUTCOME_UNKNOWN_TYPE
+		done.Outcome, done.Unbegun = pb.Outcome_OUTCOME_UNKNOWN_TYPE, true
 		done.Failure = &pb.Failure{Message: unknown("activity", t.Type, w.opts.Queue, w.registry.activityNames())}
 		return
 	}
@@ -95,6 +95,7 @@ func (w *Worker) attempt(ctx context.Context, t *pb.Task, done *pb.Done) {
 		return
 	}
 	done.Outcome = outcomeOf(ctx, err)
+	done.Unbegun = done.Outcome == pb.Outcome_OUTCOME_UNDECODABLE
 	done.Failure = failure.Encode(err, w.opts.Codec)
 	w.logFailure(info, done, err)
 }
@@ -182,7 +183,8 @@ func (w *Worker) finished(x *task, done *pb.Done) {
 // up.
 func (x *task) answer(s *session) {
 	done := &pb.Done{
-		Delivery: x.done.Delivery, Outcome: x.done.Outcome, Result: x.done.Result, Failure: proto.CloneOf(x.done.Failure),
+		Delivery: x.done.Delivery, Outcome: x.done.Outcome, Unbegun: x.done.Unbegun,
+		Result: x.done.Result, Failure: proto.CloneOf(x.done.Failure),
 	}
 	s.out.put(item{done: done, sent: func(seq int64) {
 		s.w.mu.Lock()
