@@ -23,11 +23,7 @@ func (s *Shard) again(r *Run, e *Entry, f *pb.Failure) {
 		s.giveUp(r, e, failureEvent(e, f))
 		return
 	}
-	wait := int64(p.Delay(max(int(a.Attempt)-1, 0), s.rand.Uint64()))
-	if f.GetRetryAfter() > 0 {
-		wait = f.GetRetryAfter()
-	}
-	next := later(s.now, wait)
+	next := later(s.now, s.backoff(e, f))
 	_, whole, _, since := limits(a)
 	if next >= later(since, whole) {
 		// The next attempt would begin after the end: say so now.
@@ -35,6 +31,10 @@ func (s *Shard) again(r *Run, e *Entry, f *pb.Failure) {
 		return
 	}
 	a.Attempt++
+	if next == s.now {
+		s.dispatch(r, e)
+		return
+	}
 	a.NextTime = next
 	if undoing(a) {
 		a.Phase = pb.Phase_PHASE_UNDO_BACKOFF
@@ -42,6 +42,20 @@ func (s *Shard) again(r *Run, e *Entry, f *pb.Failure) {
 		a.Phase = pb.Phase_PHASE_BACKOFF
 	}
 	s.put(r, e)
+}
+
+// backoff is how long the next attempt is put off.
+func (s *Shard) backoff(e *Entry, f *pb.Failure) int64 {
+	if f.GetOutcome() == pb.Outcome_OUTCOME_LOST && e.losses == 1 {
+		// It says nothing against the activity, and there was the grace. If the
+		// next worker is lost with it, too, it may be what kills them.
+		return 0
+	}
+	if f.GetRetryAfter() > 0 {
+		return f.GetRetryAfter()
+	}
+	a := e.activity()
+	return int64(policy(a).Delay(max(int(a.Attempt)-1, 0), s.rand.Uint64()))
 }
 
 // interrupted hands the same attempt out anew: a drain costs nothing. Only an

@@ -48,6 +48,7 @@ func (s *Shard) answer(r *Run, in *Done) {
 		s.late(r, e, in)
 		return
 	}
+	e.losses = 0
 	f := in.Failure
 	s.logAttempt(e, in.Outcome, f)
 	switch in.Outcome {

@@ -87,7 +87,7 @@ func (r *rig) load() {
 	r.incarnation++
 	r.s = NewShard(Config{
 		Lease:       store.Lease{Shard: 0, Epoch: 1, NextRun: int64(r.incarnation) * 100},
-		Incarnation: r.incarnation, Seed: 1, Desk: (*rigDesk)(r), Grace: 5e9, Orphans: r.alone,
+		Incarnation: r.incarnation, Seed: 1, Desk: (*rigDesk)(r), Grace: 5e9, RestartGrace: 20e9, Orphans: r.alone,
 	})
 	r.wakes, r.queue, r.unsaved, r.reads = nil, nil, nil, nil
 	clear(r.with) // the desk has forgotten them too

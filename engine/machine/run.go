@@ -77,6 +77,8 @@ type Entry struct {
 	// lostAt is when the worker that is gone will have lost the delivery; 0
 	// while it is there.
 	lostAt int64
+	// losses counts the deliveries in a row that were lost with their workers.
+	losses int
 }
 
 func (e *Entry) activity() *pb.PendingActivity { return e.P.GetActivity() }

@@ -18,6 +18,9 @@ type Config struct {
 	// Grace is how long a worker that is gone may take to come back before
 	// its activities count as lost.
 	Grace int64
+	// RestartGrace is the same for workers that were here before the shard was
+	// loaded: all of them must find the way back first. 0 is Grace.
+	RestartGrace int64
 	// Orphans: the workers of deliveries that were started before this load
 	// cannot come back.
 	Orphans bool

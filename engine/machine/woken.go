@@ -69,6 +69,7 @@ func (s *Shard) activityDue(r *Run, e *Entry) {
 // lost settles a delivery whose worker did not come back: it uses an attempt.
 func (s *Shard) lost(r *Run, e *Entry) {
 	s.cfg.Desk.Free(thisDelivery(r, e), anyone)
+	e.losses++
 	s.unanswered(r, e, pb.Outcome_OUTCOME_LOST, &pb.Failure{
 		Message: "the worker " + e.activity().Worker + " was lost with it",
 	})

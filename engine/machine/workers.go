@@ -23,15 +23,15 @@ func (s *Shard) workerGone(in *WorkerGone) {
 		}
 		for _, e := range r.entries() {
 			if a := e.activity(); a != nil && started(a) && a.Worker == in.Worker {
-				s.missing(r, e)
+				s.missing(r, e, s.cfg.Grace)
 			}
 		}
 	}
 }
 
 // missing starts the grace of a delivery whose worker is not here.
-func (s *Shard) missing(r *Run, e *Entry) {
-	e.lostAt = later(s.now, s.cfg.Grace)
+func (s *Shard) missing(r *Run, e *Entry, grace int64) {
+	e.lostAt = later(s.now, grace)
 	s.wake(r, e)
 }
 
@@ -57,11 +57,14 @@ func (s *Shard) workerBack(in *WorkerBack) {
 func (s *Shard) reclaim(r *Run, e *Entry) {
 	a := e.activity()
 	if !s.cfg.Desk.Hold(thisDelivery(r, e), a.Worker) {
-		if s.cfg.Orphans && a.Incarnation != s.cfg.Incarnation {
+		switch before := a.Incarnation != s.cfg.Incarnation; {
+		case before && s.cfg.Orphans:
 			s.lost(r, e)
-			return
+		case before && s.cfg.RestartGrace > 0:
+			s.missing(r, e, s.cfg.RestartGrace)
+		default:
+			s.missing(r, e, s.cfg.Grace)
 		}
-		s.missing(r, e)
 		return
 	}
 	// Whether it arrived is not known here. Sending it again is harmless: the
