@@ -59,10 +59,11 @@ func (s *Shard) backoff(e *Entry, f *pb.Failure) int64 {
 }
 
 // interrupted hands the same attempt out anew: a drain costs nothing. Only an
-// activity that may have one delivery at most ends here, its outcome unknown.
-func (s *Shard) interrupted(r *Run, e *Entry, f *pb.Failure) {
+// activity that may have one delivery at most ends here, its outcome unknown;
+// unless its code was never called, which proves that nothing has happened.
+func (s *Shard) interrupted(r *Run, e *Entry, f *pb.Failure, unbegun bool) {
 	a := e.activity()
-	if a.Cancelled || a.Compensating && !undoing(a) || policy(a).Attempts == 1 {
+	if a.Cancelled || a.Compensating && !undoing(a) || policy(a).Attempts == 1 && !unbegun {
 		s.again(r, e, f)
 		return
 	}

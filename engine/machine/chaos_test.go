@@ -275,11 +275,11 @@ func (c *chaos) answerSomething() string {
 	}
 	name := names[c.rnd.IntN(len(names))]
 	t := c.tasks[name]
-	outcome := []string{"ok", "ok", "ok", "failed", "final", "interrupted", "panicked", "cancelled", "large", "unknown"}[c.rnd.IntN(10)]
+	outcome := []string{"ok", "ok", "ok", "failed", "final", "interrupted", "panicked", "cancelled", "large", "unknown", "unbegun"}[c.rnd.IntN(11)]
 	if c.polite {
 		outcome = "ok"
 	}
-	d := &pb.Done{Delivery: t.Delivery, Outcome: outcomes[outcome]}
+	d := &pb.Done{Delivery: t.Delivery, Outcome: outcomes[outcome], Unbegun: outcome == "unbegun"}
 	if outcome != "ok" {
 		d.Failure = &pb.Failure{Message: outcome, Final: outcome == "final"}
 	}
@@ -404,8 +404,11 @@ func (c *chaos) checkAttempts(d *rows) {
 			if op == "" {
 				continue
 			}
-			// A worker that did not know the type never ran it: that is proof.
-			ran := slices.DeleteFunc(slices.Clone(t.GetLog()), func(a *pb.Attempt) bool { return a.Outcome == pb.Outcome_OUTCOME_UNKNOWN_TYPE })
+			// A worker that did not know the type, or did not call it, never ran it:
+			// that is proof.
+			ran := slices.DeleteFunc(slices.Clone(t.GetLog()), func(a *pb.Attempt) bool {
+				return a.Outcome == pb.Outcome_OUTCOME_UNKNOWN_TYPE || a.Failure.GetMessage() == "unbegun"
+			})
 			if t.GetAttempts() > allowed[op] || allowed[op] == 1 && len(ran) > 1 {
 				c.t.Errorf("%s: operation %s has %d attempts and ran %d times, its policy allows %d", d.row.WorkflowID, op, t.GetAttempts(), len(ran), allowed[op])
 			}

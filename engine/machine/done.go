@@ -64,8 +64,10 @@ func (s *Shard) answer(r *Run, in *Done) {
 		a.Attempt-- // it never ran; the next attempt is the same one
 		s.again(r, e, f)
 	case pb.Outcome_OUTCOME_INTERRUPTED:
-		a.Tally.Inconclusive++
-		s.interrupted(r, e, f)
+		if !in.Unbegun {
+			a.Tally.Inconclusive++
+		}
+		s.interrupted(r, e, f, in.Unbegun)
 	default: // failed, code fault, cancelled: the effect may have happened
 		a.Tally.Inconclusive++
 		s.again(r, e, f)

@@ -222,7 +222,7 @@ func (r *rig) start(a args) {
 
 var outcomes = map[string]pb.Outcome{
 	"ok": pb.Outcome_OUTCOME_COMPLETED, "failed": pb.Outcome_OUTCOME_FAILED, "final": pb.Outcome_OUTCOME_FAILED_FINAL,
-	"interrupted": pb.Outcome_OUTCOME_INTERRUPTED, "panicked": pb.Outcome_OUTCOME_CODE_FAULT,
+	"interrupted": pb.Outcome_OUTCOME_INTERRUPTED, "unbegun": pb.Outcome_OUTCOME_INTERRUPTED, "panicked": pb.Outcome_OUTCOME_CODE_FAULT,
 	"cancelled": pb.Outcome_OUTCOME_CANCELLED, "large": pb.Outcome_OUTCOME_TOO_LARGE, "unknown": pb.Outcome_OUTCOME_UNKNOWN_TYPE,
 }
 
@@ -238,6 +238,9 @@ func (r *rig) answer(a args) {
 	d := &pb.Done{Delivery: &pb.Delivery{
 		Run: t.Delivery.Run, Op: t.Delivery.Op, Role: role, Delivery: t.Delivery.Delivery, Incarnation: t.Delivery.Incarnation,
 	}, Outcome: outcomes[a.at(2)]}
+	if a.at(2) == "unbegun" {
+		d.Unbegun = true
+	}
 	if n, err := strconv.Atoi(a.named["delivery"]); err == nil {
 		d.Delivery.Delivery = int32(n)
 	}
