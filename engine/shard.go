@@ -230,7 +230,8 @@ func (s *shard) fire() {
 func (s *shard) begin(l store.Lease) {
 	s.m = machine.NewShard(machine.Config{
 		Lease: l, Incarnation: s.e.random(), Seed: s.e.random(),
-		Desk: s.e.desk, Grace: int64(s.e.cfg.ReclaimGrace), Orphans: s.e.cfg.Alone && s.m == nil,
+		Desk: s.e.desk, Grace: int64(s.e.cfg.ReclaimGrace), RestartGrace: int64(s.e.cfg.RestartGrace),
+		Orphans: s.e.cfg.Alone && s.m == nil,
 	})
 	s.broken = false
 	s.timers = nil
