@@ -38,6 +38,10 @@ type Config struct {
 	// to end coroutines whose code called runtime.Goexit, or that swallow the
 	// panics of their unwinding; with nil these stay in memory.
 	Spawn func(f func())
+	// Position, if not nil, is set to the id of each input before it is folded,
+	// so that whoever watches can tell a long history from code that does not
+	// give control back.
+	Position *atomic.Int64
 	// LogLevel is the lowest level of log records that are kept; nil is Info.
 	LogLevel slog.Leveler
 }
@@ -139,6 +143,9 @@ func (r *Run) Logs() []Record { return r.logs.take() }
 // collect what was asked for.
 func (r *Run) fold(input *pb.Event) ([]*pb.Event, error) {
 	r.cause = input.Id
+	if r.cfg.Position != nil {
+		r.cfg.Position.Store(input.Id)
+	}
 	r.now = max(r.now, input.Time)
 	r.decisions = nil
 	if err := r.deliver(input); err != nil {
