@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/engined/engined/internal/apierr"
-	"github.com/engined/engined/internal/replay"
 	"github.com/engined/engined/internal/retry"
 	pb "github.com/engined/engined/proto/enginepb"
 )
@@ -42,13 +41,6 @@ type session struct {
 type carried struct {
 	seq int64
 	x   *task
-}
-
-// loggedFold is what workflow code logged in a fold, until the message that
-// carries its decisions is durable.
-type loggedFold struct {
-	seq     int64
-	records []replay.Record
 }
 
 // reconnect spaces the tries to reach the engine.
@@ -250,30 +242,4 @@ func (s *session) remove(r *run) bool {
 	}
 	delete(s.runs, r.no)
 	return true
-}
-
-// keepLogs holds records back until message seq is durable.
-func (s *session) keepLogs(seq int64, records []replay.Record) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.logs = append(s.logs, loggedFold{seq, records})
-}
-
-// release writes the log records of folds that are durable.
-func (s *session) release(durable int64) {
-	s.mu.Lock()
-	n := 0
-	for n < len(s.logs) && s.logs[n].seq <= durable {
-		n++
-	}
-	out := s.logs[:n:n]
-	s.logs = s.logs[n:]
-	s.mu.Unlock()
-	h := s.w.opts.Logger.Handler()
-	for _, f := range out {
-		for _, rec := range f.records {
-			// A log that cannot be written is nobody's to mend here.
-			_ = h.Handle(s.w.group.Context(), rec.Record)
-		}
-	}
 }

@@ -41,6 +41,8 @@ type Worker struct {
 	listening bool
 	heard     atomic.Int64
 
+	logs logbook
+
 	// stopped is made by the first Stop and closed at its end, after which
 	// stopErr is read.
 	stopped chan struct{}

@@ -1,10 +1,8 @@
 package worker
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -149,24 +147,6 @@ func TestFoldsAnswerUnderTheirStampAndFaultsHarmNobody(t *testing.T) {
 		}
 		if n := len(l.w.session.runs); n != 0 {
 			t.Errorf("%d copies are kept of runs that are closed or faulty", n)
-		}
-	})
-}
-
-func TestLogsOfWorkflowCodeWaitUntilTheyAreTrue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
-		l := newLab(t, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}, register(newShop()))
-		l.got()
-		l.give(&pb.WorkerDown{Assign: []*pb.Assign{assign(1, "echoes")}})
-		up := l.got()
-		l.give(&pb.WorkerDown{Durable: up.Seq - 1})
-		if strings.Contains(log.String(), "begins") {
-			t.Error("the record was written before what it rests on was durable")
-		}
-		l.give(&pb.WorkerDown{Durable: up.Seq})
-		if !strings.Contains(log.String(), "begins") {
-			t.Error("the record was never written")
 		}
 	})
 }
