@@ -71,12 +71,8 @@ func (e *Engine) Connect(hello *pb.Hello) (*WorkerStream, error) {
 		ID: hello.Worker, Namespace: hello.Namespace, Queue: hello.Queue, Build: hello.Build,
 		WorkflowTypes: hello.WorkflowTypes, ActivityTypes: hello.ActivityTypes, Slots: int(hello.Slots),
 	})
-	received := map[machine.DeliveryKey]bool{}
-	for _, d := range hello.Received {
-		received[machine.KeyOf(d)] = true
-	}
 	for _, s := range e.shards {
-		s.post(&machine.WorkerBack{Worker: hello.Worker, Received: received})
+		s.post(&machine.WorkerBack{Worker: hello.Worker, Received: hello.Received})
 	}
 	return w, nil
 }

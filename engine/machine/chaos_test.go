@@ -97,7 +97,8 @@ func (c *chaos) once() {
 	case n < 10:
 		what = "worker"
 		if !c.m.Connected(worker) {
-			c.connect(args{plain: []string{worker}, named: map[string]string{"slots": fmt.Sprint(1 + c.rnd.IntN(3))}})
+			has := []string{"", "all"}[c.rnd.IntN(2)]
+			c.connect(args{plain: []string{worker}, named: map[string]string{"slots": fmt.Sprint(1 + c.rnd.IntN(3)), "has": has}})
 		}
 	case n < 13:
 		what = "gone"

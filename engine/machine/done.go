@@ -43,8 +43,7 @@ func (s *Shard) answer(r *Run, in *Done) {
 		return // ended, and forgotten: too late for anything
 	}
 	a := e.activity()
-	if !started(a) || role(a) != in.Delivery.Role || a.Delivery != in.Delivery.Delivery ||
-		a.Incarnation != in.Delivery.Incarnation || a.Worker != in.Worker {
+	if !present(e, in.Worker, in.Delivery) {
 		s.late(r, e, in)
 		return
 	}

@@ -100,10 +100,16 @@ type WorkerGone struct {
 }
 
 // WorkerBack says that a worker process that was gone is here again, with the
-// deliveries that it has received.
+// deliveries that it has received, of any shard's runs.
 type WorkerBack struct {
 	Worker   string
-	Received map[DeliveryKey]bool
+	Received []*pb.Delivery
+}
+
+// held is one of them, while its run is read.
+type held struct {
+	worker   string
+	delivery *pb.Delivery
 }
 
 // Woken says that a wake-up is due. Op is empty for a run that only needs
@@ -150,6 +156,7 @@ func (*RunOffered) input()  {}
 func (*SlotOffered) input() {}
 func (*WorkerGone) input()  {}
 func (*WorkerBack) input()  {}
+func (*held) input()        {}
 func (*Woken) input()       {}
 func (*RowsRead) input()    {}
 func (*HistoryRead) input() {}
@@ -176,6 +183,15 @@ type DeliveryKey struct {
 	Role     pb.Role
 	Delivery int32
 }
+
+// handed names a hand-over, also across loads of the shard and restores of its
+// database, which may give a key twice.
+type handed struct {
+	key         DeliveryKey
+	incarnation uint64
+}
+
+func handedOf(d *pb.Delivery) handed { return handed{KeyOf(d), d.GetIncarnation()} }
 
 // KeyOf returns the key of a delivery as it stands in messages.
 func KeyOf(d *pb.Delivery) DeliveryKey {

@@ -144,6 +144,8 @@ func (s *Shard) resume(in Input, r *Run, a store.Loaded) {
 		s.describeLoaded(in, s.newer(in.Ref, r))
 	case *Done:
 		s.doneLoaded(in, r)
+	case *held:
+		s.heldLoaded(in, r)
 	case *Woken:
 		s.wokenLoaded(in, r)
 	case *Refused:

@@ -35,11 +35,12 @@ type rig struct {
 	with        map[DeliveryKey]string // the worker that has a delivery and has not answered
 	over        map[answered]bool      // what was answered: no process runs one again
 	// What the workers were given last, for scripts that answer it.
-	tasks  map[string]*pb.Task // "id op role" of the newest delivery
-	stamps map[string]Send     // by workflow id
-	before map[string]Send     // the stamps before those
-	fences map[string]fenced   // the newest of each step and its undo
-	given  map[string]int64    // the last input given, by workflow id
+	got    map[string][]*pb.Delivery // all that a worker was ever given
+	tasks  map[string]*pb.Task       // "id op role" of the newest delivery
+	stamps map[string]Send           // by workflow id
+	before map[string]Send           // the stamps before those
+	fences map[string]fenced         // the newest of each step and its undo
+	given  map[string]int64          // the last input given, by workflow id
 	names  map[store.RunNo]string
 	story  strings.Builder // of the present command
 	told   strings.Builder // of all before
@@ -76,7 +77,7 @@ type saved struct {
 func newRig(t *testing.T) *rig {
 	r := &rig{
 		t: t, now: int64(1e18), m: match.New(), builds: map[string]string{}, db: map[store.RunNo]*rows{},
-		with: map[DeliveryKey]string{}, over: map[answered]bool{}, tasks: map[string]*pb.Task{}, stamps: map[string]Send{}, before: map[string]Send{}, fences: map[string]fenced{}, given: map[string]int64{}, names: map[store.RunNo]string{},
+		with: map[DeliveryKey]string{}, got: map[string][]*pb.Delivery{}, over: map[answered]bool{}, tasks: map[string]*pb.Task{}, stamps: map[string]Send{}, before: map[string]Send{}, fences: map[string]fenced{}, given: map[string]int64{}, names: map[store.RunNo]string{},
 	}
 	r.load()
 	return r
@@ -242,6 +243,7 @@ func (r *rig) tasked(worker string, t *pb.Task, how string) {
 	d := t.Delivery
 	if r.m.Connected(worker) && !r.over[answered{worker, KeyOf(d)}] {
 		r.with[KeyOf(d)] = worker
+		r.got[worker] = append(r.got[worker], d)
 	}
 	r.tasks[taskName(t.WorkflowId, d.Op, d.Role)] = t
 	r.checkFence(t)

@@ -37,6 +37,16 @@ func (r *rig) watch(in Input) {
 	}
 }
 
+// unanswered are the deliveries that a worker was given and has not answered.
+func (r *rig) unanswered(worker string) []*pb.Delivery {
+	seen := map[handed]bool{}
+	return slices.DeleteFunc(slices.Clone(r.got[worker]), func(d *pb.Delivery) bool {
+		twice := seen[handedOf(d)]
+		seen[handedOf(d)] = true
+		return twice || r.over[answered{worker, KeyOf(d)}]
+	})
+}
+
 // checkRows holds the database against what every well-formed one is.
 func (r *rig) checkRows() {
 	open, requests := map[string]bool{}, map[string]bool{}

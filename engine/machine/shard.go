@@ -79,6 +79,8 @@ func (s *Shard) Step(now int64, in Input) *Output {
 		s.decidedBy(in)
 	case *Done:
 		s.done(in)
+	case *held:
+		s.stillHeld(in)
 	case *Woken:
 		s.woken(in)
 	case *Await:

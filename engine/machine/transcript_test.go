@@ -102,7 +102,7 @@ func (r *rig) do(command string) {
 		return
 	}
 	switch name {
-	case "worker": // worker NAME [build=B] [slots=N] [queue=Q] [has=all]: it connects, with what it was given before
+	case "worker": // worker NAME [build=B] [slots=N] [queue=Q] [has=all]: it connects, with what it was given before and has not answered
 		r.connect(a)
 	case "gone": // gone NAME: its stream breaks
 		r.m.Disconnect(a.at(0))
@@ -197,12 +197,12 @@ func (r *rig) connect(a args) {
 	}
 	r.builds[w.ID] = w.Build
 	r.offer(r.m.Connect(w))
-	received := map[DeliveryKey]bool{}
-	for _, t := range r.tasks {
-		if a.named["has"] == "all" {
-			received[KeyOf(t.Delivery)] = true
-			r.with[KeyOf(t.Delivery)] = w.ID
-		}
+	var received []*pb.Delivery
+	if a.named["has"] == "all" {
+		received = r.unanswered(w.ID)
+	}
+	for _, d := range received {
+		r.with[KeyOf(d)] = w.ID
 	}
 	r.step(&WorkerBack{Worker: w.ID, Received: received})
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/engined/engined/engine/store"
 	pb "github.com/engined/engined/proto/enginepb"
 )
 
@@ -39,6 +40,10 @@ func (s *Shard) missing(r *Run, e *Entry, grace int64) {
 // what never arrived: the delivery is the same, and the process refuses one that
 // it has seen.
 func (s *Shard) workerBack(in *WorkerBack) {
+	received := map[handed]bool{}
+	for _, d := range in.Received {
+		received[handedOf(d)] = true
+	}
 	for _, r := range s.inOrder() {
 		for _, e := range r.entries() {
 			a := e.activity()
@@ -48,9 +53,47 @@ func (s *Shard) workerBack(in *WorkerBack) {
 			e.lostAt = 0
 			s.wake(r, e) // the end of its grace may be all that was asked for
 			s.cfg.Desk.Hold(thisDelivery(r, e), in.Worker)
-			s.tellAgain(r, e, in.Received[thisDelivery(r, e)])
+			s.tellAgain(r, e, received[handedOf(delivery(r, e))])
 		}
 	}
+	for _, d := range in.Received {
+		s.stillHeld(&held{in.Worker, d})
+	}
+}
+
+// stillHeld looks at a delivery that a worker has which comes back.
+func (s *Shard) stillHeld(in *held) {
+	no := storeRun(in.delivery.GetRun())
+	if no <= 0 || no.Shard() != s.cfg.Lease.Shard {
+		return
+	}
+	if r := s.runs[no]; r != nil {
+		s.heldLoaded(in, r)
+		return
+	}
+	s.load(store.Key{Run: no}, in)
+}
+
+// heldLoaded stops a process that was away, frozen perhaps, with a delivery that
+// has been given up since: what it does could only do harm. It is told when it
+// is durable that the delivery was given up.
+func (s *Shard) heldLoaded(in *held, r *Run) {
+	if r == nil {
+		return
+	}
+	if e := r.Entries[in.delivery.Op]; e != nil && present(e, in.worker, in.delivery) {
+		return
+	}
+	s.after(r, CancelTask{Worker: in.worker, Cancel: &pb.CancelTask{
+		Delivery: in.delivery, Cause: "it was given up while the worker was away",
+	}})
+}
+
+// present says that the entry's delivery under way is this one, with the worker.
+func present(e *Entry, worker string, d *pb.Delivery) bool {
+	a := e.activity()
+	return a != nil && started(a) && a.Worker == worker && role(a) == d.Role &&
+		a.Delivery == d.Delivery && a.Incarnation == d.Incarnation
 }
 
 // reclaim takes up a delivery that was started before the run came into memory.
