@@ -3,13 +3,15 @@ package client
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
+	"log/slog"
 	"os"
-	"time"
+	"sync"
 
-	"github.com/engined/engined/internal/apierr"
-	"github.com/engined/engined/internal/retry"
+	"google.golang.org/grpc"
+
+	"github.com/engined/engined/internal/dial"
 	pb "github.com/engined/engined/proto/enginepb"
+	"github.com/engined/engined/proto/enginerpc"
 	"github.com/engined/engined/sdk/codec"
 )
 
@@ -19,6 +21,7 @@ type Service interface {
 	Start(context.Context, *pb.StartRequest) (*pb.StartResponse, error)
 	Await(context.Context, *pb.AwaitRequest) (*pb.AwaitResponse, error)
 	Cancel(context.Context, *pb.CancelRequest) (*pb.CancelResponse, error)
+	Terminate(context.Context, *pb.TerminateRequest) (*pb.TerminateResponse, error)
 	Describe(context.Context, *pb.DescribeRequest) (*pb.DescribeResponse, error)
 	History(context.Context, *pb.HistoryRequest) (*pb.HistoryResponse, error)
 	List(context.Context, *pb.ListRequest) (*pb.ListResponse, error)
@@ -32,15 +35,27 @@ type Options struct {
 	Identity string
 	// Codec is codec.Default.
 	Codec codec.Codec
+	// Logger is told when a call has been repeated for some seconds without an
+	// answer, once a call: slog.Default().
+	Logger *slog.Logger
+	// Shuffle makes Dial try the addresses in an order drawn at random, so that
+	// many clients spread over the engines. Without it their own order counts.
+	Shuffle bool
 }
 
-// Client calls one engine. Its methods may be called by any goroutine.
+// Client calls an engine. Its methods may be called by any goroutine.
 type Client struct {
 	s Service
 	o Options
+
+	// Of a client that has dialed; nil for an engine in this process.
+	conn     *grpc.ClientConn
+	closed   chan struct{}
+	close    sync.Once
+	closeErr error
 }
 
-// New returns a client that calls s.
+// New returns a client that calls s: an engine in this process.
 func New(s Service, o Options) *Client {
 	if o.Namespace == "" {
 		o.Namespace = "default"
@@ -55,7 +70,42 @@ func New(s Service, o Options) *Client {
 	if o.Codec == nil {
 		o.Codec = codec.Default
 	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
 	return &Client{s: s, o: o}
+}
+
+// Dial returns a client of the engine at address, "host:port", or of several,
+// separated by commas, of which one is used at a time: the first that can be
+// reached, and the next when it is lost. The port is 7450 where none is given.
+// The traffic is not encrypted.
+//
+// Nothing is connected before the first call, so an engine need not be there:
+// only an address that cannot be one is an error (IsInvalidArgument). Close the
+// client when it is no longer needed.
+func Dial(address string, o Options) (*Client, error) {
+	conn, err := dial.New(address, dial.Options{Shuffle: o.Shuffle})
+	if err != nil {
+		return nil, err
+	}
+	c := New(remote{enginerpc.NewClientClient(conn)}, o)
+	c.conn, c.closed = conn, make(chan struct{})
+	return c, nil
+}
+
+// Close closes the connections of a client made by Dial; calls under way fail,
+// and so do later ones (IsClosed). It does nothing to a client made by New,
+// which ends with its engine. A second Close does nothing.
+func (c *Client) Close() error {
+	if c.conn == nil {
+		return nil
+	}
+	c.close.Do(func() {
+		close(c.closed)
+		c.closeErr = c.conn.Close()
+	})
+	return c.closeErr
 }
 
 // Namespace returns the namespace of the client's calls.
@@ -64,31 +114,20 @@ func (c *Client) Namespace() string { return c.o.Namespace }
 // List returns a page of runs, newest first. The filter's namespace is the
 // client's.
 func (c *Client) List(ctx context.Context, filter *pb.ListRequest) (*pb.ListResponse, error) {
-	req := &pb.ListRequest{
+	return again(ctx, c, "list", c.s.List, &pb.ListRequest{
 		Namespace: c.o.Namespace, Status: filter.GetStatus(), Type: filter.GetType(),
 		WorkflowId: filter.GetWorkflowId(), Limit: filter.GetLimit(), Page: filter.GetPage(),
-	}
-	return again(ctx, func() (*pb.ListResponse, error) { return c.s.List(ctx, req) })
+	})
 }
 
-// policy spaces the tries of one call; the context ends them.
-var policy = retry.Policy{Attempts: -1, Base: 50 * time.Millisecond, Cap: 5 * time.Second}
-
-// again makes a call until it is answered: an engine that is not available is
-// asked again, with the same request, until the context ends. The last error is
-// then kept as the context's cause of failure.
-func again[T any](ctx context.Context, call func() (T, error)) (T, error) {
-	for try := 0; ; try++ {
-		v, err := call()
-		if !apierr.Is(err, apierr.Unavailable) && !apierr.Is(err, apierr.ResourceExhausted) {
-			return v, err
-		}
-		t := time.NewTimer(policy.Delay(try, rand.Uint64()))
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-			return v, fmt.Errorf("%w (%w)", context.Cause(ctx), err)
-		}
+// Await waits until a run is settled, its compensation included, and returns how
+// it ended, whatever its types: for tools. An empty runID is the newest run of
+// the id. See Run.Result for programs.
+func (c *Client) Await(ctx context.Context, workflowID, runID string) (*pb.Result, error) {
+	ref, err := c.ref("await", workflowID, runID)
+	if err != nil {
+		return nil, err
 	}
+	res, err := again(ctx, c, "await", c.s.Await, &pb.AwaitRequest{Run: ref})
+	return res.GetResult(), err
 }

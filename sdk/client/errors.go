@@ -21,15 +21,27 @@ func IsAlreadyExists(err error) bool { return apierr.Is(err, apierr.AlreadyExist
 // IsInvalidArgument says that the request can never succeed as it is.
 func IsInvalidArgument(err error) bool { return apierr.Is(err, apierr.InvalidArgument) }
 
-// IsUnavailable says that the engine did not answer before the context ended.
-// What was asked for may have been done; the same request id tells.
+// IsUnavailable says that no engine answered before the context ended. What was
+// asked for may have been done; a repeat under the same request id tells.
 func IsUnavailable(err error) bool { return apierr.Is(err, apierr.Unavailable) }
 
-// IsClosed says that the engine has been closed.
+// IsResourceExhausted says that the engine was too busy, or a limit of it was
+// reached, until the context ended.
+func IsResourceExhausted(err error) bool { return apierr.Is(err, apierr.ResourceExhausted) }
+
+// IsClosed says that the client has been closed, or the engine in this process.
 func IsClosed(err error) bool { return apierr.Is(err, apierr.Closed) }
 
-// ErrCanceled is in the tree of a RunError whose run was cancelled.
-var ErrCanceled = errors.New("the run was cancelled")
+// How a run ended is in the tree of its RunError, for errors.Is. A run that
+// failed has what its code returned there, and none of these.
+var (
+	// ErrCanceled: the run was cancelled.
+	ErrCanceled = errors.New("the run was cancelled")
+	// ErrTerminated: the run was terminated.
+	ErrTerminated = errors.New("the run was terminated")
+	// ErrTimedOut: the run reached its hard deadline.
+	ErrTimedOut = errors.New("the run timed out")
+)
 
 // RunError says that a run did not complete. Its tree holds what the workflow
 // failed with, so errors.Is and errors.As reach registered errors.
@@ -57,14 +69,20 @@ func (e *RunError) Error() string {
 	return s
 }
 
-// Unwrap returns the failure, and ErrCanceled for a run that was cancelled.
+// Unwrap returns the failure and, by the status, ErrCanceled, ErrTerminated or
+// ErrTimedOut.
 func (e *RunError) Unwrap() []error {
 	var errs []error
 	if e.Err != nil {
 		errs = append(errs, e.Err)
 	}
-	if e.Status == pb.Status_STATUS_CANCELLED {
+	switch e.Status {
+	case pb.Status_STATUS_CANCELLED:
 		errs = append(errs, ErrCanceled)
+	case pb.Status_STATUS_TERMINATED:
+		errs = append(errs, ErrTerminated)
+	case pb.Status_STATUS_TIMED_OUT:
+		errs = append(errs, ErrTimedOut)
 	}
 	return errs
 }

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"iter"
 
 	"github.com/oklog/ulid/v2"
 
@@ -31,79 +30,65 @@ func Get[Out any](c *Client, workflowID, runID string) *Run[Out] {
 	return &Run[Out]{WorkflowID: workflowID, RunID: runID, c: c}
 }
 
-func (r *Run[Out]) ref() *pb.RunRef {
-	return &pb.RunRef{Namespace: r.c.o.Namespace, WorkflowId: r.WorkflowID, RunId: r.RunID}
-}
-
 // Result waits until the run is settled, its compensation included, and returns
 // its result; ctx ends the wait, not the run. A run that did not complete gives
 // a *RunError.
+//
+// The wait outlives broken connections and restarts of the engine. Of a handle
+// without a run id each try asks for the run that is the newest by then.
 func (r *Run[Out]) Result(ctx context.Context) (Out, error) {
-	var none Out
-	if err := r.check("await"); err != nil {
-		return none, err
-	}
-	res, err := again(ctx, func() (*pb.AwaitResponse, error) { return r.c.s.Await(ctx, &pb.AwaitRequest{Run: r.ref()}) })
+	res, err := r.c.Await(ctx, r.WorkflowID, r.RunID)
 	if err != nil {
+		var none Out
 		return none, err
 	}
-	return decode[Out](r.c, r.WorkflowID, res.Result)
+	return decode[Out](r.c, r.WorkflowID, res)
 }
 
 // Cancel asks the run to end by itself; the engine ends it when its grace has
-// passed. Cancelling a run again, or one that has closed, does nothing.
+// passed. Cancelling a run again, or one that has closed, does nothing. The
+// reason, at most 16 KiB, is kept in the history.
 func (r *Run[Out]) Cancel(ctx context.Context, reason string) error {
-	if err := r.check("cancel"); err != nil {
+	ref, err := r.c.ref("cancel", r.WorkflowID, r.RunID)
+	if err != nil {
 		return err
 	}
-	req := &pb.CancelRequest{Run: r.ref(), RequestId: ulid.Make().String(), Reason: reason, Identity: r.c.o.Identity}
-	_, err := again(ctx, func() (*pb.CancelResponse, error) { return r.c.s.Cancel(ctx, req) })
+	_, err = again(ctx, r.c, "cancel", r.c.s.Cancel, &pb.CancelRequest{
+		Run: ref, RequestId: ulid.Make().String(), Reason: reason, Identity: r.c.o.Identity,
+	})
+	return err
+}
+
+// Terminate ends the run without asking its code, also when that is stuck or
+// gone: the engine undoes the steps that have an undo. It returns when the end is
+// decided; Result waits for the undos, too. Terminating a run that has closed
+// does nothing. The reason, at most 16 KiB, is kept in the history.
+func (r *Run[Out]) Terminate(ctx context.Context, reason string) error {
+	ref, err := r.c.ref("terminate", r.WorkflowID, r.RunID)
+	if err != nil {
+		return err
+	}
+	_, err = again(ctx, r.c, "terminate", r.c.s.Terminate, &pb.TerminateRequest{
+		Run: ref, RequestId: ulid.Make().String(), Reason: reason, Identity: r.c.o.Identity,
+	})
 	return err
 }
 
 // Describe tells the run's state and what it waits for.
 func (r *Run[Out]) Describe(ctx context.Context) (*pb.DescribeResponse, error) {
-	if err := r.check("describe"); err != nil {
+	ref, err := r.c.ref("describe", r.WorkflowID, r.RunID)
+	if err != nil {
 		return nil, err
 	}
-	return again(ctx, func() (*pb.DescribeResponse, error) {
-		return r.c.s.Describe(ctx, &pb.DescribeRequest{Run: r.ref()})
-	})
+	return again(ctx, r.c, "describe", r.c.s.Describe, &pb.DescribeRequest{Run: ref})
 }
 
-// History yields the events that are durable at the time, oldest first. After
-// an error nothing follows.
-func (r *Run[Out]) History(ctx context.Context) iter.Seq2[*pb.Event, error] {
-	return func(yield func(*pb.Event, error) bool) {
-		if err := r.check("history"); err != nil {
-			yield(nil, err)
-			return
-		}
-		req := &pb.HistoryRequest{Run: r.ref()}
-		for {
-			page, err := again(ctx, func() (*pb.HistoryResponse, error) { return r.c.s.History(ctx, req) })
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			for _, e := range page.Events {
-				if !yield(e, nil) {
-					return
-				}
-			}
-			if page.Next == 0 {
-				return
-			}
-			req.After = page.Next
-		}
+// ref names a run to the engine.
+func (c *Client) ref(op, workflowID, runID string) (*pb.RunRef, error) {
+	if err := history.CheckID("the workflow id", workflowID); err != nil {
+		return nil, apierr.Wrap(apierr.InvalidArgument, op, err)
 	}
-}
-
-func (r *Run[Out]) check(op string) error {
-	if err := history.CheckID("the workflow id", r.WorkflowID); err != nil {
-		return apierr.Wrap(apierr.InvalidArgument, op, err)
-	}
-	return nil
+	return &pb.RunRef{Namespace: c.o.Namespace, WorkflowId: workflowID, RunId: runID}, nil
 }
 
 // decode turns a result into a value or a *RunError.
