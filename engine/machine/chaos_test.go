@@ -54,7 +54,7 @@ func TestEveryRunEndsWhateverHappens(t *testing.T) {
 			did[what] += n
 		}
 	}
-	for _, what := range []string{"gone", "crash", "late", "refuse", "evict", "cancel", "undo", "lost", "unreadable", "slow", "stale", "terminate", "follow"} {
+	for _, what := range []string{"gone", "crash", "late", "refuse", "evict", "cancel", "undo", "lost", "unreadable", "slow", "stale", "terminate", "follow", "fault"} {
 		if did[what] == 0 {
 			t.Errorf("void: no %q ever happened", what)
 		}
@@ -97,8 +97,8 @@ func (c *chaos) once() {
 	case n < 10:
 		what = "worker"
 		if !c.m.Connected(worker) {
-			has := []string{"", "all"}[c.rnd.IntN(2)]
-			c.connect(args{plain: []string{worker}, named: map[string]string{"slots": fmt.Sprint(1 + c.rnd.IntN(3)), "has": has}})
+			has := c.oneOf("", "all")
+			c.connect(args{plain: []string{worker}, named: map[string]string{"slots": fmt.Sprint(1 + c.rnd.IntN(3)), "has": has, "build": c.oneOf("a", "b")}})
 		}
 	case n < 13:
 		what = "gone"
@@ -109,6 +109,8 @@ func (c *chaos) once() {
 	case n < 20:
 		what = "start"
 		c.start(args{plain: []string{id}, named: map[string]string{"request": fmt.Sprint("r", c.rnd.IntN(4), id)}})
+	case n < 22:
+		what = c.faultSomething(id)
 	case n < 45:
 		what = "decide"
 		c.decideSomething(id)
@@ -191,6 +193,20 @@ func (c *chaos) refuseSomething() {
 	c.step(&Refused{Run: no, Reason: "the row is bad"})
 }
 
+// faultSomething has some worker say that its build cannot go on with the run, or
+// can, whether or not it holds it.
+func (c *chaos) faultSomething(id string) string {
+	if c.stamps[id].Assign == nil {
+		return "no fault"
+	}
+	c.fault(args{plain: []string{id}, named: map[string]string{
+		"kind": c.oneOf("mismatch", "blocked", "recovered", "recovered"), "worker": c.oneOf("", "w1", "w2"),
+	}})
+	return "fault"
+}
+
+func (c *chaos) oneOf(of ...string) string { return of[c.rnd.IntN(len(of))] }
+
 // owes says whether the holder of id has an input to answer, and under what.
 func (c *chaos) owes(id string) (Send, bool) {
 	s, ok := c.stamps[id]
@@ -247,18 +263,17 @@ func (c *chaos) anyDecision(id string, r *Run) *pb.Event {
 			activities = append(activities, e.Op)
 		}
 	}
-	one := func(of []string) string { return of[c.rnd.IntN(len(of))] }
 	switch n := c.rnd.IntN(8); {
 	case n == 0:
 		return c.decision("timer " + op + " " + fmt.Sprint(c.rnd.IntN(30)) + "s")
 	case n == 1 && len(timers) > 0:
-		return c.decision("stop-timer " + one(timers))
+		return c.decision("stop-timer " + c.oneOf(timers...))
 	case n == 2 && len(activities) > 0:
-		return c.decision("stop-activity " + one(activities))
+		return c.decision("stop-activity " + c.oneOf(activities...))
 	case n == 3 && len(sagas) > 0:
 		return c.decision("compensate " + op + " " + strings.Join(sagas, ","))
 	case n == 4 && len(sagas) > 0:
-		return c.decision("commit " + op + " " + one(sagas))
+		return c.decision("commit " + op + " " + c.oneOf(sagas...))
 	}
 	text := fmt.Sprintf("activity %s Charge attempts=%d run=10s all=60s", op, 1+c.rnd.IntN(3))
 	if c.rnd.IntN(2) == 0 {
@@ -334,7 +349,8 @@ func (c *chaos) heal() {
 	for round := range 400 {
 		for _, w := range []string{"w1", "w2"} {
 			if !c.m.Connected(w) {
-				c.connect(args{plain: []string{w}, named: map[string]string{"slots": "10"}})
+				// A build that no run has seen.
+				c.connect(args{plain: []string{w}, named: map[string]string{"slots": "10", "build": "new"}})
 			}
 		}
 		c.save()

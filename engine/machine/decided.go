@@ -20,6 +20,11 @@ func (s *Shard) decidedBy(in *Decided) {
 		return
 	}
 	r.used = s.tick
+	if in.Through <= r.State.Processed {
+		// An answer that has been taken, once more: the first counts.
+		s.ack(nil, in.Origin)
+		return
+	}
 	if err := s.check(r, in); err != nil {
 		// The worker's copy is not what the engine thinks it is.
 		s.ack(nil, in.Origin)

@@ -3,12 +3,24 @@ package machine
 import (
 	"slices"
 
+	"google.golang.org/protobuf/proto"
+
+	"github.com/engined/engined/engine/store"
 	pb "github.com/engined/engined/proto/enginepb"
 )
 
-// fault takes a worker's word that its build cannot go on with the run.
+// fault takes a worker's word that its build cannot go on with the run, or that
+// it can after all.
 func (s *Shard) fault(in *Fault) {
 	r := s.runs[storeRun(in.Run)]
+	if in.Kind == pb.FaultKind_FAULT_KIND_RECOVERED {
+		if r == nil {
+			s.load(store.Key{Run: storeRun(in.Run)}, in)
+			return
+		}
+		s.recovered(r, in)
+		return
+	}
 	s.ack(nil, in.Origin)
 	if !s.current(r, in.Origin, in.Stamp) {
 		return
@@ -28,6 +40,32 @@ func (s *Shard) misfit(r *Run, build string, f *pb.Failure) {
 	}
 	s.change(r).Touched = true
 	s.reassign(r)
+}
+
+// recovered takes the build off those that cannot go on with the run: the code
+// that was reported as blocked has ended. The run was taken from it then, so the
+// word comes under an old stamp, and counts for the build alone; said too late or
+// twice, it at most has a build tried again.
+func (s *Shard) recovered(r *Run, in *Fault) {
+	// Not before it is durable: nobody would say it again.
+	s.ack(r, in.Origin)
+	if !slices.Contains(r.excluded, in.Build) {
+		return
+	}
+	r.excluded = slices.DeleteFunc(r.excluded, func(b string) bool { return b == in.Build })
+	if r.State.Hold != nil {
+		// A copy: who has described the run may still be reading it.
+		h := proto.CloneOf(r.State.Hold)
+		h.Builds = slices.Clone(r.excluded)
+		if r.State.Hold = h; h.Kind == pb.HoldKind_HOLD_KIND_STUCK && len(h.Builds) == 0 {
+			r.State.Hold = nil
+		}
+		s.change(r).Touched = true
+	}
+	if r.holder.phase == holderWaiting {
+		s.unassign(r)
+		s.assign(r)
+	}
 }
 
 // hold stops the run, with its reason for people to see.

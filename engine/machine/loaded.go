@@ -144,6 +144,12 @@ func (s *Shard) resume(in Input, r *Run, a store.Loaded) {
 		s.describeLoaded(in, s.newer(in.Ref, r))
 	case *Done:
 		s.doneLoaded(in, r)
+	case *Fault:
+		if r == nil {
+			s.ack(nil, in.Origin)
+			return
+		}
+		s.recovered(r, in)
 	case *held:
 		s.heldLoaded(in, r)
 	case *Woken:
@@ -180,6 +186,11 @@ func (s *Shard) loadFailed(k store.Key, l *load, err error) {
 		}
 		switch in := in.(type) {
 		case *Done:
+			if lasting {
+				s.ack(nil, in.Origin)
+				continue
+			}
+		case *Fault:
 			if lasting {
 				s.ack(nil, in.Origin)
 				continue

@@ -109,11 +109,8 @@ func (r *rig) do(command string) {
 		r.step(&WorkerGone{Worker: a.at(0)})
 	case "done": // done ID OP OUTCOME [undo] [delivery=N]: the answer to the newest task
 		r.answer(a)
-	case "fault": // fault ID: the build cannot go on
-		s := r.stamps[a.at(0)]
-		r.step(&Fault{Origin: r.origin(s.Worker), Fault: &pb.Fault{
-			Run: s.Assign.Run, Stamp: s.Assign.Stamp, Failure: &pb.Failure{Message: "the code asks for something else"},
-		}})
+	case "fault": // fault ID [kind=blocked|recovered] [worker=W]: the build cannot go on, or can again
+		r.fault(a)
 	case "pass": // pass DURATION: what falls due happens
 		d, err := time.ParseDuration(a.at(0))
 		if err != nil {
@@ -178,6 +175,20 @@ func (r *rig) ask(name string, a args) bool {
 		return false
 	}
 	return true
+}
+
+func (r *rig) fault(a args) {
+	s := r.stamps[a.at(0)]
+	f := &pb.Fault{Run: s.Assign.Run, Stamp: s.Assign.Stamp, Kind: pb.FaultKind_FAULT_KIND_MISMATCH}
+	switch a.named["kind"] {
+	case "blocked":
+		f.Kind, f.Failure = pb.FaultKind_FAULT_KIND_BLOCKED, &pb.Failure{Message: "it has not given control back for 10s"}
+	case "recovered":
+		f.Kind = pb.FaultKind_FAULT_KIND_RECOVERED
+	default:
+		f.Failure = &pb.Failure{Message: "the code asks for something else"}
+	}
+	r.step(&Fault{Origin: r.origin(cmp.Or(a.named["worker"], s.Worker)), Fault: f})
 }
 
 func (r *rig) origin(worker string) Origin {
