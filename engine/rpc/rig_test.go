@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -31,7 +32,7 @@ type lab struct {
 
 func newLab(t *testing.T, o Options) *lab {
 	quiet := slog.New(slog.DiscardHandler)
-	e, err := engine.Open(t.Context(), engine.Config{Store: memstore.New(4), Logger: quiet})
+	e, err := engine.Open(t.Context(), engine.Config{Store: memstore.New(4), Logger: quiet, ReclaimGrace: 20 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,12 +77,18 @@ func (l *lab) start(id, typ string, input *pb.Payload) *pb.StartResponse {
 
 func ref(id string) *pb.RunRef { return &pb.RunRef{Namespace: "default", WorkflowId: id} }
 
-// peer is a worker's end of a stream, played by hand.
+// peer is a worker's end of a stream, played by hand. Its functions say what it
+// does; nil is what a good worker does.
 type peer struct {
 	t      *testing.T
 	stream enginerpc.Worker_WorkClient
+	task   func(*pb.Task)
+	fold   func(run int64, stamp *pb.Stamp, in *pb.Event)
+
+	mu     sync.Mutex // of Send, and what is below
 	seq    int64
 	read   int64
+	unread bool // it never says what it has read
 }
 
 func hello(worker string) *pb.Hello {
@@ -99,13 +106,24 @@ func (l *lab) worker(h *pb.Hello) *peer {
 		l.t.Fatal(err)
 	}
 	p := &peer{t: l.t, stream: stream}
+	p.task, p.fold = p.say, p.echo
 	p.send(&pb.WorkerUp{Hello: h})
 	return p
 }
 
 func (p *peer) send(up *pb.WorkerUp) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.seq++
-	up.Seq, up.Read = p.seq, p.read
+	up.Seq = p.seq
+	p.put(up)
+}
+
+// put sends; mu is held.
+func (p *peer) put(up *pb.WorkerUp) {
+	if !p.unread {
+		up.Read = p.read
+	}
 	// What became of the stream is told by recv.
 	if err := p.stream.Send(up); err != nil && !errors.Is(err, io.EOF) {
 		p.t.Errorf("send: %v", err)
@@ -115,9 +133,27 @@ func (p *peer) send(up *pb.WorkerUp) {
 func (p *peer) recv() (*pb.WorkerDown, error) {
 	d, err := p.stream.Recv()
 	if err == nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		p.read = d.Seq
 	}
 	return d, err
+}
+
+// pings sends pings, as a worker's process does whatever its code does.
+func (p *peer) pings(every time.Duration) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			p.mu.Lock()
+			p.put(&pb.WorkerUp{})
+			p.mu.Unlock()
+		case <-p.stream.Context().Done():
+			return
+		}
+	}
 }
 
 // serve folds runs of Echo, whose only step is an activity Say with the run's
@@ -146,23 +182,38 @@ func (p *peer) serve() error {
 			p.fold(in.Run, in.Stamp, in.Event)
 		}
 		for _, task := range d.Tasks {
-			p.send(&pb.WorkerUp{Done: []*pb.Done{{Delivery: task.Delivery, Outcome: pb.Outcome_OUTCOME_COMPLETED, Result: task.Input}}})
+			p.task(task)
 		}
 	}
 }
 
-func (p *peer) fold(run int64, stamp *pb.Stamp, e *pb.Event) {
+func answer(task *pb.Task) *pb.Done {
+	return &pb.Done{Delivery: task.Delivery, Outcome: pb.Outcome_OUTCOME_COMPLETED, Result: task.Input}
+}
+
+func (p *peer) say(task *pb.Task) { p.send(&pb.WorkerUp{Done: []*pb.Done{answer(task)}}) }
+
+func (p *peer) echo(run int64, stamp *pb.Stamp, e *pb.Event) {
+	p.send(&pb.WorkerUp{Decided: []*pb.Decided{{Run: run, Stamp: stamp, Through: e.Id, Decisions: decide(e, nil)}}})
+}
+
+// decide is the code of Echo; more may change its activity.
+func decide(e *pb.Event, more func(*pb.ActivityScheduled)) []*pb.Event {
 	var d *pb.Event
 	switch b := e.Body.(type) {
 	case *pb.Event_WorkflowStarted:
-		d = &pb.Event{Body: &pb.Event_ActivityScheduled{ActivityScheduled: &pb.ActivityScheduled{Op: "#1", Type: "Say", Input: b.WorkflowStarted.Input}}}
+		a := &pb.ActivityScheduled{Op: "#1", Type: "Say", Input: b.WorkflowStarted.Input}
+		if more != nil {
+			more(a)
+		}
+		d = &pb.Event{Body: &pb.Event_ActivityScheduled{ActivityScheduled: a}}
 	case *pb.Event_ActivityCompleted:
 		d = &pb.Event{Body: &pb.Event_WorkflowCompleted{WorkflowCompleted: &pb.WorkflowCompleted{Result: b.ActivityCompleted.Result}}}
+	case *pb.Event_ActivityFailed:
+		d = &pb.Event{Body: &pb.Event_WorkflowFailed{WorkflowFailed: &pb.WorkflowFailed{Failure: b.ActivityFailed.Failure}}}
+	default:
+		return nil
 	}
-	up := &pb.Decided{Run: run, Stamp: stamp, Through: e.Id}
-	if d != nil {
-		d.Cause = e.Id
-		up.Decisions = []*pb.Event{d}
-	}
-	p.send(&pb.WorkerUp{Decided: []*pb.Decided{up}})
+	d.Cause = e.Id
+	return []*pb.Event{d}
 }
