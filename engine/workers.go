@@ -84,18 +84,32 @@ func checkHello(h *pb.Hello) error {
 		return bad("the first message of a stream must be a hello", "")
 	case h.Protocol != Protocol:
 		return bad(fmt.Sprintf("the worker speaks protocol %d, this engine speaks %d", h.Protocol, Protocol), "use the same release on both sides")
-	case h.Worker == "":
-		return bad("the hello names no worker", "")
 	case h.Slots < 0:
 		return bad(fmt.Sprintf("%d slots", h.Slots), "give 0 or more")
 	}
-	for _, n := range []struct{ what, name string }{{"namespace", h.Namespace}, {"task queue", h.Queue}} {
-		if err := history.CheckName(n.what, n.name); err != nil {
+	if n := len(h.WorkflowTypes) + len(h.ActivityTypes); n > maxTypes {
+		return bad(fmt.Sprintf("%d workflow and activity types, the limit is %d", n, maxTypes), "spread them over several task queues")
+	}
+	errs := []error{
+		history.CheckName("namespace", h.Namespace), history.CheckName("task queue", h.Queue),
+		history.CheckName("build", h.Build), history.CheckID("worker", h.Worker), history.CheckText("identity", h.Identity),
+	}
+	for _, name := range h.WorkflowTypes {
+		errs = append(errs, history.CheckName("workflow type", name))
+	}
+	for _, name := range h.ActivityTypes {
+		errs = append(errs, history.CheckName("activity type", name))
+	}
+	for _, err := range errs {
+		if err != nil {
 			return apierr.Wrap(apierr.InvalidArgument, "connect", err)
 		}
 	}
 	return nil
 }
+
+// maxTypes bounds what one worker may say that it knows.
+const maxTypes = 10_000
 
 // replace puts the stream in the place of an older one of the same worker.
 func (ws *workers) replace(w *WorkerStream) *WorkerStream {
