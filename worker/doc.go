@@ -27,13 +27,17 @@
 //  4. Copies of runs live as long as the stream that assigned them: the engine
 //     assigns them elsewhere when it breaks. Activities go on.
 //  5. A fault of user code (a panic, runtime.Goexit, a value that cannot be
-//     encoded) ends that fold or that attempt and nothing else. A panic in a
-//     goroutine that user code starts by itself cannot be caught by anybody: it
-//     ends the process.
+//     encoded) ends that fold or that attempt and nothing else. Two things no
+//     worker can keep from its process: a panic in a goroutine that user code
+//     starts by itself (an activity that starts some should recover in them, or
+//     have them return errors), and what Go calls a fatal error, such as two
+//     writes to one map at once or no memory.
 //  6. What workflow code logs is released when the decisions of that fold are
-//     durable.
+//     durable. The log is written apart: it may block, too (logs.go).
 //  7. A stream over a network that is silent is a broken one (silence.go). No
 //     user code can keep the worker from pinging.
+//  8. Nothing waits for a fold. Code that blocks, or computes without end, costs
+//     its run after 10 s, and the thread or memory that it holds (watch.go).
 //
 // # What it must not know
 //

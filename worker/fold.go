@@ -2,7 +2,9 @@ package worker
 
 import (
 	"context"
+	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"github.com/engined/engined/internal/replay"
 	pb "github.com/engined/engined/proto/enginepb"
@@ -15,8 +17,8 @@ type run struct {
 	s     *session
 	no    int64
 	stamp *pb.Stamp
-	// workflowID is for people.
-	workflowID string
+	// For people.
+	workflowID, workflowType string
 	// before is closed when an older copy of the run has ended; nil if there is
 	// none. over is closed when this one has, if a newer one waits for it; the
 	// worker's mu guards it.
@@ -32,8 +34,13 @@ type run struct {
 	inputs  []*pb.Event
 	folding bool
 	dropped bool
+	accused bool // reported as blocked
 
 	code *replay.Run // of the goroutine that folds
+
+	// at is the input that it folds, or what else it does: see watch.go.
+	at      atomic.Int64
+	watched watched
 }
 
 // newCopy makes a copy of a run that begins when the older one, of whatever
@@ -41,7 +48,8 @@ type run struct {
 func (w *Worker) newCopy(s *session, a *pb.Assign) *run {
 	r := &run{s: s, no: a.Run, stamp: a.Stamp}
 	if len(a.History) > 0 {
-		r.workflowID = a.History[0].GetWorkflowStarted().GetWorkflowId()
+		started := a.History[0].GetWorkflowStarted()
+		r.workflowID, r.workflowType = started.GetWorkflowId(), started.GetType()
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -114,9 +122,13 @@ func (r *run) wake() {
 
 // foldAll folds until nothing waits.
 func (r *run) foldAll() {
+	r.s.w.enter(r)
+	defer r.s.w.leave(r)
 	if r.before != nil {
+		r.at.Store(atWaiting)
 		<-r.before
 		r.before = nil
+		r.at.Store(atLoad)
 	}
 	for {
 		assign, inputs, more := r.next()
@@ -154,14 +166,21 @@ func (r *run) end() {
 	if code == nil {
 		return
 	}
+	r.at.Store(atEnd)
 	if err := code.Close(); err != nil {
-		r.s.w.opts.Logger.Error("workflow code did not let itself be ended", "workflow_id", r.workflowID, "err", err)
+		r.s.w.warn(slog.LevelError, "workflow code did not let itself be ended", "workflow_id", r.workflowID, "err", err.Error())
 	}
 }
 
 func (w *Worker) ended(r *run) {
+	r.mu.Lock()
+	accused := r.accused
+	r.mu.Unlock()
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if accused {
+		w.recovered(r)
+	}
 	if w.copies[r.no] == r {
 		delete(w.copies, r.no)
 	}
@@ -209,7 +228,16 @@ func (r *run) answer(decisions []*pb.Event, through int64) {
 	if records := r.code.Logs(); len(records) > 0 {
 		it.sent = func(seq int64) { r.s.keepLogs(seq, records) }
 	}
-	r.s.out.put(it)
+	r.put(it)
+}
+
+// put sends something of the run, unless the copy is to be forgotten.
+func (r *run) put(it item) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.dropped {
+		r.s.out.put(it)
+	}
 }
 
 // begin loads the history into new code.
@@ -225,6 +253,7 @@ func (r *run) begin(a *pb.Assign) ([]*pb.Event, int64, error) {
 	}
 	r.code = replay.New(replay.Config{
 		RunNo: a.Run, SameActivity: w.registry.sameActivity, ActivityName: w.registry.activityName, Spawn: w.spawn,
+		Position: &r.at,
 	}, t.body)
 	return r.code.Load(a.History, a.Processed, a.Folded)
 }
@@ -241,15 +270,16 @@ func (e *unknownTypeError) Error() string { return e.why }
 // fault tells the engine that this build cannot go on with the run, and forgets
 // the copy.
 func (r *run) fault(err error) {
+	text := err.Error()
 	f := &pb.Fault{Run: r.no, Stamp: r.stamp, Kind: replay.FaultKind(err), Failure: &pb.Failure{
 		Outcome: pb.Outcome_OUTCOME_CODE_FAULT,
-		Message: failure.Cut(err.Error(), failure.MaxMessage), Stack: failure.Cut(replay.Stack(err), failure.MaxStack),
+		Message: failure.Cut(text, failure.MaxMessage), Stack: failure.Cut(replay.Stack(err), failure.MaxStack),
 	}}
 	if _, ok := err.(*unknownTypeError); ok {
 		f.Kind, f.Failure.Outcome = pb.FaultKind_FAULT_KIND_UNKNOWN_TYPE, pb.Outcome_OUTCOME_UNKNOWN_TYPE
 	}
-	r.s.w.opts.Logger.Error("workflow code cannot go on with a run", "workflow_id", r.workflowID, "kind", f.Kind, "err", err)
-	r.s.out.put(item{fault: f})
+	r.s.w.warn(slog.LevelError, "workflow code cannot go on with a run", "workflow_id", r.workflowID, "kind", f.Kind, "err", text)
+	r.put(item{fault: f})
 	if r.s.remove(r) {
 		r.drop()
 	}

@@ -26,9 +26,10 @@ type session struct {
 	// read is the number of the newest message that was taken.
 	read atomic.Int64
 
-	// Guarded by the worker's mu: the messages that carry results, in order; the
-	// one that told of the drain, and whether the engine has dealt with it.
-	results  []carried
+	// Guarded by the worker's mu: the messages that carry what is told until the
+	// engine knows, in order; the one that told of the drain, and whether the
+	// engine has dealt with it.
+	carried  []carried
 	drainSeq int64
 	drained  bool
 
@@ -37,10 +38,11 @@ type session struct {
 	logs []loggedFold // in the order of their messages
 }
 
-// carried says which message carries the result of a task.
+// carried says which message carries the result of a task, or a recovery.
 type carried struct {
-	seq int64
-	x   *task
+	seq      int64
+	x        *task
+	recovery *pb.Fault
 }
 
 // reconnect spaces the tries to reach the engine.
@@ -114,7 +116,7 @@ func (w *Worker) serve(ctx context.Context) error {
 
 func newSession(w *Worker, stream Stream, cut context.CancelCauseFunc) *session {
 	s := &session{w: w, stream: stream, cut: cut, ended: make(chan struct{}), runs: map[int64]*run{}}
-	s.out = newOutbox(stream, func(up *pb.WorkerUp) { up.Read = s.read.Load() })
+	s.out = newOutbox(stream, func(up *pb.WorkerUp) { up.Read, up.Slow = s.read.Load(), w.watch.slowRuns() })
 	return s
 }
 
@@ -128,6 +130,9 @@ func (w *Worker) open(s *session) *pb.Hello {
 		if x.done != nil {
 			x.answer(s)
 		}
+	}
+	for f := range w.recoveries {
+		s.tellRecovered(f)
 	}
 	if w.draining {
 		s.tellDraining()

@@ -189,25 +189,28 @@ func (x *task) answer(s *session) {
 	s.out.put(item{done: done, sent: func(seq int64) {
 		s.w.mu.Lock()
 		defer s.w.mu.Unlock()
-		s.results = append(s.results, carried{seq, x})
+		s.carried = append(s.carried, carried{seq: seq, x: x})
 	}})
 }
 
-// forget drops the results that are durable.
+// forget drops the results and recoveries that are durable.
 func (s *session) forget(durable int64) {
 	w := s.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n := 0
-	for ; n < len(s.results) && s.results[n].seq <= durable; n++ {
-		x := s.results[n].x
-		if key := keyOf(x.t.Delivery); w.tasks[key] == x {
-			delete(w.tasks, key)
-			w.held--
+	for ; n < len(s.carried) && s.carried[n].seq <= durable; n++ {
+		c := &s.carried[n]
+		if c.x != nil {
+			if key := keyOf(c.x.t.Delivery); w.tasks[key] == c.x {
+				delete(w.tasks, key)
+				w.held--
+			}
 		}
-		s.results[n].x = nil
+		delete(w.recoveries, c.recovery)
+		*c = carried{}
 	}
-	s.results = s.results[n:]
+	s.carried = s.carried[n:]
 	s.drained = s.drainSeq > 0 && durable >= s.drainSeq
 	w.changed.Broadcast()
 }

@@ -34,6 +34,8 @@ type Worker struct {
 	// copies are the newest copies of runs, also of those that are dropped and
 	// have not ended yet.
 	copies map[int64]*run
+	// recoveries are what the engine has not heard yet of code that was blocked.
+	recoveries map[*pb.Fault]struct{}
 	// draining: nothing new is begun. closing: no other stream is opened.
 	// refused: the engine has said that it will not serve again.
 	draining, closing, refused bool
@@ -41,7 +43,8 @@ type Worker struct {
 	listening bool
 	heard     atomic.Int64
 
-	logs logbook
+	watch watch
+	logs  logbook
 
 	// stopped is made by the first Stop and closed at its end, after which
 	// stopErr is read.
@@ -54,8 +57,9 @@ type Worker struct {
 func New(conn Conn, o Options) *Worker {
 	w := &Worker{
 		conn: conn, opts: o.withDefaults(), registry: newRegistry(), id: rand.Text(),
-		tasks: map[taskKey]*task{}, copies: map[int64]*run{},
+		tasks: map[taskKey]*task{}, copies: map[int64]*run{}, recoveries: map[*pb.Fault]struct{}{},
 	}
+	w.watch.busy = map[*run]struct{}{}
 	w.changed.L = &w.mu
 	return w
 }
