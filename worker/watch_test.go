@@ -165,17 +165,23 @@ func TestALongReplayIsNotAccused(t *testing.T) {
 	})
 }
 
+func (x *watch) isAwake() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.awake
+}
+
 func TestAnIdleWorkerDoesNotTick(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
 		l := newLab(t, Options{}, hold(newShop(), gate))
 		for _, typ := range []string{"echoes", "holds"} { // also when what holds was given up
 			l.give(&pb.WorkerDown{Assign: []*pb.Assign{assign(1, typ)}})
-			if !l.w.watch.awake {
+			if !l.w.watch.isAwake() {
 				t.Errorf("%s: nobody watches", typ)
 			}
 			pass(20 * time.Second)
-			if l.w.watch.awake {
+			if l.w.watch.isAwake() {
 				t.Errorf("%s: the watch ticks for nothing", typ)
 			}
 		}
