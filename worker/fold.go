@@ -2,10 +2,14 @@ package worker
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
 
+	"google.golang.org/protobuf/proto"
+
+	"github.com/engined/engined/history"
 	"github.com/engined/engined/internal/replay"
 	pb "github.com/engined/engined/proto/enginepb"
 	"github.com/engined/engined/sdk/failure"
@@ -210,25 +214,52 @@ func (r *run) fold(assign *pb.Assign, inputs []*pb.Event) {
 			decisions, through = append(decisions, asked...), in.Id
 		}
 	}
+	if err == nil && through > 0 {
+		err = r.answer(decisions, through)
+	}
 	if err != nil {
 		r.fault(err)
 		return
 	}
-	if through == 0 {
-		return
-	}
-	r.answer(decisions, through)
-	if r.code.Closed() && r.s.remove(r) {
+	if through > 0 && r.code.Closed() && r.s.remove(r) {
 		r.drop()
 	}
 }
 
-func (r *run) answer(decisions []*pb.Event, through int64) {
-	it := item{decided: &pb.Decided{Run: r.no, Stamp: r.stamp, Through: through, Decisions: decisions}}
-	if records := r.code.Logs(); len(records) > 0 {
-		it.sent = func(seq int64) { r.s.keepLogs(seq, records) }
+// answerMax bounds what one input may cause: a network's message carries all of
+// it, with some room for the rest.
+const answerMax = 60 << 20
+
+// answer sends what was decided, cut between inputs where it is large. What one
+// input caused is never cut, since it is recorded together or not at all.
+func (r *run) answer(decisions []*pb.Event, through int64) error {
+	part, size := 0, 0
+	for i := 0; i < len(decisions); {
+		cause, n, next := decisions[i].Cause, 0, i
+		for ; next < len(decisions) && decisions[next].Cause == cause; next++ {
+			n += proto.Size(decisions[next])
+		}
+		if n > answerMax {
+			return &history.LimitError{What: fmt.Sprintf("all that the code asked for at event %d", cause), Have: n, Limit: answerMax}
+		}
+		if i > part && size+n > messageBytes {
+			r.decide(decisions[part:i], decisions[i-1].Cause, size, nil)
+			part, size = i, 0
+		}
+		size += n
+		i = next
 	}
-	r.put(it)
+	var sent func(seq int64)
+	if records := r.code.Logs(); len(records) > 0 {
+		sent = func(seq int64) { r.s.keepLogs(seq, records) }
+	}
+	r.decide(decisions[part:], through, size, sent)
+	return nil
+}
+
+func (r *run) decide(decisions []*pb.Event, through int64, bytes int, sent func(int64)) {
+	d := &pb.Decided{Run: r.no, Stamp: r.stamp, Through: through, Decisions: decisions}
+	r.put(item{decided: d, bytes: bytes, sent: sent})
 }
 
 // put sends something of the run, unless the copy is to be forgotten.
@@ -275,8 +306,11 @@ func (r *run) fault(err error) {
 		Outcome: pb.Outcome_OUTCOME_CODE_FAULT,
 		Message: failure.Cut(text, failure.MaxMessage), Stack: failure.Cut(replay.Stack(err), failure.MaxStack),
 	}}
-	if _, ok := err.(*unknownTypeError); ok {
+	switch err.(type) {
+	case *unknownTypeError:
 		f.Kind, f.Failure.Outcome = pb.FaultKind_FAULT_KIND_UNKNOWN_TYPE, pb.Outcome_OUTCOME_UNKNOWN_TYPE
+	case *history.LimitError:
+		f.Kind = pb.FaultKind_FAULT_KIND_REFUSED
 	}
 	r.s.w.warn(slog.LevelError, "workflow code cannot go on with a run", "workflow_id", r.workflowID, "kind", f.Kind, "err", text)
 	r.put(item{fault: f})

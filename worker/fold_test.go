@@ -1,11 +1,15 @@
 package worker
 
 import (
+	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/engined/engined/history"
+	"github.com/engined/engined/internal/replay"
 	pb "github.com/engined/engined/proto/enginepb"
 )
 
@@ -94,4 +98,31 @@ func TestAPartUnderAnotherStampReplacesWhatWasGathered(t *testing.T) {
 			t.Errorf("%d copies are kept of a run that was dropped", n)
 		}
 	})
+}
+
+func TestALongAnswerIsCutBetweenInputs(t *testing.T) {
+	big := func(cause int64, size int) *pb.Event {
+		return &pb.Event{Cause: cause, Body: &pb.Event_ActivityScheduled{ActivityScheduled: &pb.ActivityScheduled{
+			Input: &pb.Payload{Data: make([]byte, size)},
+		}}}
+	}
+	w := New(&engineEnd{}, Options{Build: "b"})
+	s := newSession(w, &pipe{}, nil)
+	r := &run{s: s, no: 1, code: replay.New(replay.Config{}, nil)}
+	half := messageBytes / 2
+	decisions := []*pb.Event{big(1, half), big(3, half), big(3, half), big(3, half), big(5, 10), big(7, 10)}
+	if err := r.answer(decisions, 9); err != nil {
+		t.Fatal(err)
+	}
+	var parts [][2]int64
+	for _, it := range s.out.items {
+		parts = append(parts, [2]int64{int64(len(it.decided.Decisions)), it.decided.Through})
+	}
+	if want := [][2]int64{{1, 1}, {3, 3}, {2, 9}}; !slices.Equal(parts, want) {
+		t.Errorf("decisions and position of each part are %v, want %v", parts, want)
+	}
+	var limit *history.LimitError
+	if err := r.answer([]*pb.Event{big(1, answerMax/2), big(1, answerMax/2)}, 1); !errors.As(err, &limit) {
+		t.Errorf("an answer larger than a message: %v", err)
+	}
 }

@@ -20,6 +20,7 @@ const (
 // item is one thing to send: exactly one of decided, done, fault, draining.
 type item struct {
 	decided  *pb.Decided
+	bytes    int // of decided
 	done     *pb.Done
 	fault    *pb.Fault
 	draining bool
@@ -31,7 +32,7 @@ type item struct {
 func (it *item) size() int {
 	switch {
 	case it.decided != nil:
-		return proto.Size(it.decided)
+		return it.bytes
 	case it.done != nil:
 		return proto.Size(it.done)
 	case it.fault != nil:
