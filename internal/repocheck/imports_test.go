@@ -124,7 +124,7 @@ var table = map[string]imports{
 	"cmd/engined/internal/server": {
 		ours: []string{
 			"cmd/engined/internal/config", "engine", "engine/rpc", "engine/store", "engine/store/sqlite",
-			"engine/store/sqlite/mattn", "internal/svc",
+			"engine/store/sqlite/mattn", "internal/svc", "proto/enginepb",
 		},
 		outside: []string{grpc, prom},
 	},

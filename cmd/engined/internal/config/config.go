@@ -72,7 +72,7 @@ func (o Origin) String() string {
 
 // Sources are where values come from.
 type Sources struct {
-	// Flags are those that Flags has made, after they were parsed.
+	// Flags are those that Flags has made, after they were parsed; nil is none.
 	Flags *pflag.FlagSet
 	// Environ is as os.Environ returns it.
 	Environ []string
@@ -89,6 +89,9 @@ func Load(ctx context.Context, src Sources) (*Config, error) {
 		src.Lookup = func(ctx context.Context, host string) ([]netip.Addr, error) {
 			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 		}
+	}
+	if src.Flags == nil {
+		src.Flags = pflag.NewFlagSet("", pflag.ContinueOnError)
 	}
 	l := loading{c: &Config{values: map[string]value{}}}
 	for _, o := range options {
@@ -135,8 +138,8 @@ func (l *loading) flags(fs *pflag.FlagSet) {
 
 func (l *loading) env(env map[string]string) {
 	for _, o := range options {
-		if text, ok := env[o.Env()]; ok {
-			l.give(o, value{text, Origin{Source: "env " + o.Env()}})
+		if text, ok := env[Variable(o.Name)]; ok {
+			l.give(o, value{text, Origin{Source: "env " + Variable(o.Name)}})
 		}
 	}
 	// A name that is unknown is not refused: the environment belongs to others
@@ -144,7 +147,7 @@ func (l *loading) env(env map[string]string) {
 	// almost an option's is told.
 	names := []string{fileVariable}
 	for _, o := range options {
-		names = append(names, o.Env())
+		names = append(names, Variable(o.Name))
 	}
 	var warnings []string
 	for name := range env {

@@ -117,9 +117,9 @@ func TestEveryOptionTakesItsDefaultFromEverySource(t *testing.T) {
 		}
 		file.Write(out)
 		for want, g := range map[string]given{
-			"line 1":         {file: file.String()},
-			"env " + o.Env(): {env: []string{o.Env() + "=" + o.Default}},
-			"flag":           {args: []string{"--" + o.Name + "=" + o.Default}},
+			"line 1":                  {file: file.String()},
+			"env " + Variable(o.Name): {env: []string{Variable(o.Name) + "=" + o.Default}},
+			"flag":                    {args: []string{"--" + o.Name + "=" + o.Default}},
 		} {
 			c, err := load(t, g)
 			if err != nil {
@@ -211,7 +211,7 @@ func TestAllThatIsWrongIsToldAtOnce(t *testing.T) {
 func TestWithoutInsecureOnlyLoopbackIsAllowed(t *testing.T) {
 	for addr, want := range map[string]string{
 		"127.0.0.1:1": "", "127.9.9.9:0": "", "[::1]:1": "", "localhost:1": "", "[::ffff:127.0.0.1]:1": "",
-		":1":          "no host, which is every address of this machine, is beyond this machine's loopback",
+		":1":          "an address without a host, which is every address of this machine, is beyond this machine's loopback",
 		"0.0.0.0:1":   "0.0.0.0 is beyond this machine's loopback",
 		"[::]:1":      ":: is beyond",
 		"192.0.2.1:1": "allow it with --insecure",
@@ -295,7 +295,7 @@ func TestTheExampleInTheDocumentationIsTheDefault(t *testing.T) {
 		t.Errorf("have %+v, %v", c.Settings, err)
 	}
 	for _, o := range options {
-		if !strings.Contains(docs.String(), "\n### "+o.Name+"\n") || !strings.Contains(docs.String(), o.Env()) {
+		if !strings.Contains(docs.String(), "\n### "+o.Name+"\n") || !strings.Contains(docs.String(), Variable(o.Name)) {
 			t.Errorf("%s is not documented", o.Name)
 		}
 	}

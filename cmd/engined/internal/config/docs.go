@@ -31,7 +31,7 @@ each value comes from, as a file. This one says what holds without any:
 	}
 	b.WriteString("```\n")
 	for _, o := range options {
-		fmt.Fprintf(&b, "\n### %s\n\n`--%s`, `%s`: %s; default `%s`.\n\n%s\n", o.Name, o.Name, o.Env(), o.Allowed, o.Default, o.Doc)
+		fmt.Fprintf(&b, "\n### %s\n\n`--%s`, `%s`: %s; default `%s`.\n\n%s\n", o.Name, o.Name, Variable(o.Name), o.Allowed, o.Default, o.Doc)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -29,7 +29,7 @@ func (l *loading) loopback(ctx context.Context, lookup func(context.Context, str
 // beyond says why a host is not this machine's loopback, or "".
 func beyond(ctx context.Context, host string, lookup func(context.Context, string) ([]netip.Addr, error)) string {
 	if host == "" {
-		return refusal("no host, which is every address of this machine,")
+		return refusal("an address without a host, which is every address of this machine,")
 	}
 	ip, err := netip.ParseAddr(host)
 	if err == nil {
@@ -52,5 +52,5 @@ func beyond(ctx context.Context, host string, lookup func(context.Context, strin
 
 func refusal(what string) string {
 	return what + " is beyond this machine's loopback, and there is no TLS yet and nobody is asked who they are: " +
-		"use 127.0.0.1, ::1 or localhost, or allow it with --insecure in a network where everybody may do everything"
+		"use localhost, 127.0.0.1 or [::1] with the port, or allow it with --insecure where everybody may do everything"
 }

@@ -37,9 +37,9 @@ type Option struct {
 	set func(s *Settings, text string) bool
 }
 
-// Env is the option's name in the environment.
-func (o Option) Env() string {
-	return envPrefix + strings.ToUpper(strings.ReplaceAll(o.Name, "-", "_"))
+// Variable is an option's name in the environment.
+func Variable(option string) string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(option, "-", "_"))
 }
 
 // options is the one source of what can be configured.
@@ -167,12 +167,13 @@ func oneOf(words []string) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// Flags adds a flag for each option.
+// Flags adds a flag for each option, to be listed in the order of the table.
 func Flags(fs *pflag.FlagSet) {
+	fs.SortFlags = false
 	for _, o := range options {
 		help, _, _ := strings.Cut(o.Doc, ". ")
 		help = strings.NewReplacer("`", "").Replace(strings.TrimSuffix(help, "."))
-		f := fs.VarPF(&flagValue{o.Default, o.Type}, o.Name, "", fmt.Sprintf("%s (%s)", help, o.Env()))
+		f := fs.VarPF(&flagValue{o.Default, o.Type}, o.Name, "", fmt.Sprintf("%s (%s)", help, Variable(o.Name)))
 		if o.Type == boolean.word {
 			f.NoOptDefVal = "true"
 		}
@@ -181,7 +182,7 @@ func Flags(fs *pflag.FlagSet) {
 
 // FileFlag adds the flag that names the file.
 func FileFlag(fs *pflag.FlagSet) {
-	fs.Var(&flagValue{"", "file"}, fileFlag, fmt.Sprintf("a YAML file with options (%s)", fileVariable))
+	fs.Var(&flagValue{"", "file"}, fileFlag, fmt.Sprintf("A YAML file with options (%s)", fileVariable))
 }
 
 // Choices are the options that take one of a few words, with these.
