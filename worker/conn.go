@@ -15,8 +15,9 @@ type Conn interface {
 }
 
 // Stream is one worker stream. Send and CloseSend are called by one goroutine at
-// a time, Recv by another; both return when the context of Work ends. Messages
-// are not changed once they are handed over, by either side.
+// a time, Recv by another; both return when the context of Work ends. A Send that
+// returns io.EOF leaves it to Recv to tell why the stream has ended. Messages are
+// not changed once they are handed over, by either side.
 type Stream interface {
 	Send(*pb.WorkerUp) error
 	Recv() (*pb.WorkerDown, error)

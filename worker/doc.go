@@ -15,6 +15,23 @@
 // and as full messages as the moment allows. When the stream breaks, another one
 // is opened after a backoff (session.go).
 //
+// # A worker process
+//
+// A worker reaches its engine in the same process (engine/embed) or by gRPC
+// (Dial). A process that only works needs no more than this:
+//
+//	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+//	defer stop()
+//	w, err := worker.Dial("engine.example:7450", worker.Options{Queue: "orders"})
+//	...
+//	worker.Workflow(w, PlaceOrder)
+//	w.Activities(&Shop{...})
+//	err = w.Run(ctx)
+//
+// Run ends in order when the signal comes: Options.Grace for what runs, then its
+// context. No engine need be there at the start, and one that is restarted has
+// its workers back within about a second.
+//
 // # What holds
 //
 //  1. The goroutine that reads the stream never runs user code and never waits

@@ -2,6 +2,9 @@ package worker
 
 import (
 	"context"
+	"fmt"
+	"io"
+	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -45,22 +48,25 @@ type carried struct {
 	recovery *pb.Fault
 }
 
-// reconnect spaces the tries to reach the engine.
-var reconnect = retry.Policy{Attempts: -1, Base: 50 * time.Millisecond, Cap: 2 * time.Second}
+// reconnect spaces the tries to reach the engine: an engine that was restarted
+// has its workers back within about a second.
+var reconnect = retry.Policy{Attempts: -1, Base: 50 * time.Millisecond, Cap: time.Second}
 
 // connect keeps a stream open until the worker is stopped.
 func (w *Worker) connect(ctx context.Context) error {
 	for try := 0; ctx.Err() == nil; try++ {
-		began := time.Now()
+		began, heard := time.Now(), w.heard.Load()
 		err := w.serve(ctx)
 		if ctx.Err() != nil || w.isClosing(err) {
 			return nil
 		}
-		if time.Since(began) > reconnect.Cap {
+		if w.heard.Load() > heard && time.Since(began) > reconnect.Cap {
 			try = 0 // it was a good one
 		}
 		wait := reconnect.Delay(try, rand.Uint64())
-		w.opts.Logger.Warn("the stream to the engine has ended; connecting again", "err", err, "in", wait, "try", try+1)
+		if try&(try+1) == 0 { // less and less often
+			w.warn(slog.LevelWarn, "the stream to the engine has ended; connecting again", "err", fmt.Sprint(err), "in", wait, "try", try+1)
+		}
 		t := time.NewTimer(wait)
 		select {
 		case <-t.C:
@@ -92,7 +98,7 @@ func (w *Worker) serve(ctx context.Context) error {
 	s := newSession(w, stream, cancel)
 	hello := w.open(s)
 	w.group.Run("worker outbox", func(context.Context) error { return s.out.run(hello, s.ended) }, func(err error) error {
-		if err != nil {
+		if err != nil && err != io.EOF {
 			cancel(err) // ends Recv
 		}
 		return nil

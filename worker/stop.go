@@ -39,6 +39,10 @@ func (w *Worker) Stop(ctx context.Context) error {
 	if first {
 		defer close(w.stopped)
 		w.stopErr = w.stop(ctx)
+		if w.disconnect != nil {
+			// What it could tell of is over.
+			_ = w.disconnect()
+		}
 		return w.stopErr
 	}
 	select {

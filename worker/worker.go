@@ -16,9 +16,11 @@ import (
 // Worker runs the workflows and activities registered with it. Make it with New,
 // register, and Start it once.
 type Worker struct {
-	conn     Conn
-	opts     Options
-	registry *registry
+	conn Conn
+	// disconnect is called at the end of Stop, if it is not nil.
+	disconnect func() error
+	opts       Options
+	registry   *registry
 	// id is drawn at random for each Worker: it names this process to the
 	// engine, and no other before or after it.
 	id string

@@ -1,0 +1,91 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
+
+	"github.com/engined/engined/internal/apierr"
+	"github.com/engined/engined/internal/dial"
+	"github.com/engined/engined/internal/rpcerr"
+	pb "github.com/engined/engined/proto/enginepb"
+	"github.com/engined/engined/proto/enginerpc"
+)
+
+// Dial returns a worker that reaches its engine by gRPC, at "host:port" or at
+// several of these separated by commas, which are tried in their order. Nothing
+// is connected before Start, and no engine need be there then. The connection is
+// closed when the worker has stopped. The error is about the address alone.
+func Dial(address string, o Options) (*Worker, error) {
+	conn, err := dial.New(address, dial.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("dial worker: %w", err)
+	}
+	w := New(remote{conn}, o)
+	w.disconnect = conn.Close
+	return w, nil
+}
+
+// remote opens streams over a network.
+type remote struct{ conn *grpc.ClientConn }
+
+// freshTry is how long a connection that failed before has to do better, before
+// the failure is believed.
+const freshTry = 200 * time.Millisecond
+
+// Work opens a stream. It fails soon when no engine can be reached.
+func (r remote) Work(ctx context.Context) (Stream, error) {
+	if r.conn.GetState() == connectivity.TransientFailure {
+		// The caller has waited by its own policy; the connection need not rest
+		// by another's.
+		r.conn.ResetConnectBackoff()
+		fresh, cancel := context.WithTimeout(ctx, freshTry)
+		r.conn.WaitForStateChange(fresh, connectivity.TransientFailure)
+		cancel()
+	}
+	s, err := enginerpc.NewWorkerClient(r.conn).Work(ctx)
+	if err != nil {
+		return nil, ofNetwork(ctx, err)
+	}
+	return remoteStream{ctx: ctx, grpc: s}, nil
+}
+
+type remoteStream struct {
+	ctx  context.Context
+	grpc enginerpc.Worker_WorkClient
+}
+
+var errEnded = errors.New("the engine has ended the stream")
+
+func (remoteStream) Pings() bool { return true }
+
+// Send may give io.EOF: Recv tells why.
+func (s remoteStream) Send(up *pb.WorkerUp) error { return ofNetwork(s.ctx, s.grpc.Send(up)) }
+
+func (s remoteStream) CloseSend() error { return ofNetwork(s.ctx, s.grpc.CloseSend()) }
+
+func (s remoteStream) Recv() (*pb.WorkerDown, error) {
+	down, err := s.grpc.Recv()
+	if err == io.EOF {
+		return nil, errEnded
+	}
+	return down, ofNetwork(s.ctx, err)
+}
+
+func ofNetwork(ctx context.Context, err error) error {
+	if err == io.EOF {
+		return err
+	}
+	err = rpcerr.FromStatus(ctx, "work", err)
+	var e *apierr.Error
+	if errors.As(err, &e) && e.Code == apierr.Closed {
+		// Not for good: another engine may stand there soon.
+		e.Code = apierr.Unavailable
+	}
+	return err
+}
