@@ -40,8 +40,11 @@ import (
 // Protocol is the version of the worker stream that this build speaks.
 const Protocol = engine.Protocol
 
-// closeBudget bounds what follows the drain: the last commit and the files.
-const closeBudget = 5 * time.Second
+// What follows the drain is bounded, too.
+const (
+	closeBudget = 5 * time.Second // the last commit and the files
+	httpBudget  = time.Second     // a scrape under way
+)
 
 // Options are what a server is made of.
 type Options struct {
@@ -71,6 +74,8 @@ var (
 	errStarting = errors.New("the engine is starting: the database is being read")
 	errStopping = errors.New("the engine is being shut down")
 )
+
+var errNoCommit = fmt.Errorf("the last commit could not be made within %v; nothing of it was acknowledged", closeBudget)
 
 // Server is a running engined. Make it with Open.
 type Server struct {
@@ -220,17 +225,21 @@ func (s *Server) close(ctx context.Context) error {
 	if s.rpc != nil {
 		s.rpc.Stop(ctx)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeBudget)
-	defer cancel()
 	var errs []error
 	if e := s.running(); e != nil {
-		if err := e.Close(ctx); failed == nil && err != nil {
+		last, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), closeBudget, errNoCommit)
+		defer cancel()
+		if err := e.Close(last); failed == nil && err != nil {
 			errs = append(errs, fmt.Errorf("close the engine: %w", err))
 		}
 	}
 	s.group.Stop(errStopping)
-	if s.http != nil && s.http.Shutdown(ctx) != nil {
-		errs = append(errs, s.http.Close())
+	if s.http != nil {
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), httpBudget)
+		defer cancel()
+		if s.http.Shutdown(last) != nil {
+			errs = append(errs, s.http.Close())
+		}
 	}
 	// The listeners are closed by who serves them, if anybody does yet.
 	for _, l := range []net.Listener{s.grpcAt, s.httpAt} {
