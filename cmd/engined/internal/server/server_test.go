@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/engined/engined/cmd/engined/internal/config"
-	"github.com/engined/engined/engine"
 	"github.com/engined/engined/engine/store/sqlite"
 	"github.com/engined/engined/engine/store/sqlite/faultdriver"
 	"github.com/engined/engined/engine/store/sqlite/mattn"
@@ -137,17 +136,16 @@ func (l *life) dial(t *testing.T) *client.Client {
 // work starts a worker, which is stopped with the test.
 func (l *life) work(t *testing.T) {
 	t.Helper()
-	w := worker.New(conn{l.engine}, worker.Options{})
+	w, err := worker.Dial(l.GRPCAddr().String(), worker.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	worker.Workflow(w, greet)
 	if err := w.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { w.Stop(context.WithoutCancel(t.Context())) })
 }
-
-type conn struct{ e *engine.Engine }
-
-func (c conn) Work(ctx context.Context) (worker.Stream, error) { return c.e.Work(ctx), nil }
 
 func TestAWorkflowRunsOverTheSocketAndTheMetricsCountIt(t *testing.T) {
 	var s setup
