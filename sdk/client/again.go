@@ -38,8 +38,6 @@ func again[Q, R any](ctx context.Context, c *Client, op string, call func(contex
 			return res, nil
 		case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
 			return none, because(err, last)
-		case c.isClosed():
-			continue // over says so
 		case !c.repeats(err):
 			return none, err
 		}
