@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -26,36 +27,79 @@ func Dial(address string, o Options) (*Worker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dial worker: %w", err)
 	}
-	w := New(remote{conn}, o)
-	w.disconnect = conn.Close
+	r := &remote{address: address, conn: conn}
+	w := New(r, o)
+	w.disconnect = r.close
 	return w, nil
 }
 
 // remote opens streams over a network.
-type remote struct{ conn *grpc.ClientConn }
+type remote struct {
+	address string
+
+	mu     sync.Mutex
+	conn   *grpc.ClientConn
+	dead   bool // nothing was heard over the connection
+	closed bool
+}
+
+func (r *remote) close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+	return r.conn.Close()
+}
+
+// doubt has the next stream opened over another connection. One that is silent
+// would take gRPC longer to notice, and streams over it would be silent, too.
+func (r *remote) doubt() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.dead = true
+}
+
+func (r *remote) connection() (*grpc.ClientConn, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.dead || r.closed {
+		return r.conn, nil
+	}
+	conn, err := dial.New(r.address, dial.Options{})
+	if err != nil {
+		return nil, err
+	}
+	_ = r.conn.Close() // it has nothing left to tell
+	r.conn, r.dead = conn, false
+	return conn, nil
+}
 
 // freshTry is how long a connection that failed before has to do better, before
 // the failure is believed.
 const freshTry = 200 * time.Millisecond
 
 // Work opens a stream. It fails soon when no engine can be reached.
-func (r remote) Work(ctx context.Context) (Stream, error) {
-	if r.conn.GetState() == connectivity.TransientFailure {
+func (r *remote) Work(ctx context.Context) (Stream, error) {
+	conn, err := r.connection()
+	if err != nil {
+		return nil, err
+	}
+	if conn.GetState() == connectivity.TransientFailure {
 		// The caller has waited by its own policy; the connection need not rest
 		// by another's.
-		r.conn.ResetConnectBackoff()
+		conn.ResetConnectBackoff()
 		fresh, cancel := context.WithTimeout(ctx, freshTry)
-		r.conn.WaitForStateChange(fresh, connectivity.TransientFailure)
+		conn.WaitForStateChange(fresh, connectivity.TransientFailure)
 		cancel()
 	}
-	s, err := enginerpc.NewWorkerClient(r.conn).Work(ctx)
+	s, err := enginerpc.NewWorkerClient(conn).Work(ctx)
 	if err != nil {
 		return nil, ofNetwork(ctx, err)
 	}
-	return remoteStream{ctx: ctx, grpc: s}, nil
+	return remoteStream{r: r, ctx: ctx, grpc: s}, nil
 }
 
 type remoteStream struct {
+	r    *remote
 	ctx  context.Context
 	grpc enginerpc.Worker_WorkClient
 }
@@ -73,6 +117,9 @@ func (s remoteStream) Recv() (*pb.WorkerDown, error) {
 	down, err := s.grpc.Recv()
 	if err == io.EOF {
 		return nil, errEnded
+	}
+	if err != nil && context.Cause(s.ctx) == errSilent {
+		s.r.doubt()
 	}
 	return down, ofNetwork(s.ctx, err)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/peer"
 
 	"github.com/engined/engined/internal/apierr"
 	"github.com/engined/engined/internal/rpcerr"
@@ -151,6 +152,43 @@ func TestAnEngineThatRefusesTheHelloIsQuotedAndAskedAgain(t *testing.T) {
 	}
 	if s := log.String(); !strings.Contains(s, refusal.Message) || !strings.Contains(s, refusal.Hint) {
 		t.Errorf("the log does not quote it:\n%s", s)
+	}
+}
+
+func TestAfterSilenceAnotherConnectionIsMade(t *testing.T) {
+	peers := make(chan string, 10)
+	e := &remoteEnd{hellos: make(chan *pb.WorkerUp, 10), serve: func(stream enginerpc.Worker_WorkServer) error {
+		p, _ := peer.FromContext(stream.Context())
+		peers <- p.Addr.String()
+		<-stream.Context().Done()
+		return nil
+	}}
+	at, _ := e.listens(t, "127.0.0.1:0")
+	var log buffer
+	w, err := Dial(at, Options{Build: "b", Logger: log.logger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.disconnect()
+	open := func(why error) string {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		s, err := w.conn.Work(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Send(&pb.WorkerUp{Hello: &pb.Hello{}}); err != nil {
+			t.Fatal(err)
+		}
+		from := come(t, "the stream", peers)
+		cancel(why)
+		if _, err := s.Recv(); err != why {
+			t.Errorf("the stream ended with %v, want %v", err, why)
+		}
+		return from
+	}
+	first, second, third := open(errBroken), open(errSilent), open(errBroken)
+	if first != second || second == third {
+		t.Errorf("the streams came from %s, %s and, after silence, %s", first, second, third)
 	}
 }
 
