@@ -6,7 +6,7 @@
 // A worker opens a stream to the engine, says what it can run (hello), and from
 // then on takes what comes:
 //
-//	assign, inputs, drops → the run's queue (runs.go) → a fold on a goroutine of
+//	assign, inputs, drops → the run's queue → a fold on a goroutine of
 //	                        the run's own (fold.go) → Decided or Fault
 //	tasks, cancels        → a goroutine for each task (task.go) → Done
 //	durable               → results are forgotten, log records are released
