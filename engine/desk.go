@@ -21,7 +21,7 @@ type desk struct {
 func newDesk(e *Engine) *desk { return &desk{m: match.New(), e: e} }
 
 func needOf(n machine.Need, excluded []string) match.Need {
-	return match.Need{Namespace: n.Namespace, Queue: n.Queue, Type: n.Type, Prefer: n.Prefer, Excluded: excluded}
+	return match.Need{Namespace: n.Namespace, Queue: n.Queue, Type: n.Type, Prefer: n.Prefer, Excluded: excluded, Suspect: n.Suspect}
 }
 
 func keyOf(d machine.DeliveryKey) match.DeliveryKey {
@@ -47,10 +47,10 @@ func (d *desk) Slot(k machine.DeliveryKey, n machine.Need) (string, bool) {
 	return d.m.Slot(keyOf(k), needOf(n, nil))
 }
 
-func (d *desk) Hold(k machine.DeliveryKey, worker string) bool {
+func (d *desk) Hold(k machine.DeliveryKey, worker string, suspect bool) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.m.Hold(keyOf(k), worker)
+	return d.m.Hold(keyOf(k), worker, suspect)
 }
 
 func (d *desk) Free(k machine.DeliveryKey, worker string) {
@@ -69,10 +69,10 @@ func (d *desk) Leave(run store.RunNo) {
 	d.offer(d.m.Reset(func(no int64) bool { return no == int64(run) }))
 }
 
-func (d *desk) Unfolded(worker string, bytes int64) {
+func (d *desk) Unfolded(run store.RunNo, worker string, bytes int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.offer(d.m.Unfolded(worker, bytes))
+	d.offer(d.m.Unfolded(match.RunKey(run), worker, bytes))
 }
 
 func (d *desk) connect(w match.Worker) {
@@ -81,10 +81,11 @@ func (d *desk) connect(w match.Worker) {
 	d.offer(d.m.Connect(w))
 }
 
-func (d *desk) disconnect(worker string) {
+// disconnect tells how many suspects the worker had.
+func (d *desk) disconnect(worker string) (suspects int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.m.Disconnect(worker)
+	return d.m.Disconnect(worker)
 }
 
 func (d *desk) drain(worker string) {

@@ -139,9 +139,9 @@ func (ws *workers) all() []*WorkerStream {
 // lose tells the shards that a worker is gone: orderly, if it is known not to
 // have died.
 func (e *Engine) lose(worker string, orderly bool) {
-	e.desk.disconnect(worker)
+	suspects := e.desk.disconnect(worker)
 	for _, s := range e.shards {
-		s.post(&machine.WorkerGone{Worker: worker, Orderly: orderly})
+		s.post(&machine.WorkerGone{Worker: worker, Orderly: orderly, Suspects: suspects})
 	}
 }
 

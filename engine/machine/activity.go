@@ -42,19 +42,11 @@ func (s *Shard) dispatch(r *Run, e *Entry) {
 		s.timeOut(r, e, limit) // it would start only to be too late
 		return
 	}
-	need := Need{Namespace: r.Row.Namespace, Queue: a.Queue, Type: a.Type}
-	if undoing(a) {
-		need.Type = a.Undo.Type
-		if a.Undo.Queue != "" {
-			need.Queue = a.Undo.Queue
+	if !s.paused(r, e) {
+		if w, ok := s.cfg.Desk.Slot(nextDelivery(r, e), need(r, e)); ok {
+			s.startOn(r, e, w)
+			return
 		}
-	}
-	if r.holder.phase == holderReady {
-		need.Prefer = r.holder.worker
-	}
-	if w, ok := s.cfg.Desk.Slot(nextDelivery(r, e), need); ok {
-		s.startOn(r, e, w)
-		return
 	}
 	if undoing(a) {
 		a.Phase = pb.Phase_PHASE_UNDO_WAITING
@@ -62,6 +54,22 @@ func (s *Shard) dispatch(r *Run, e *Entry) {
 		a.Phase = pb.Phase_PHASE_WAITING
 	}
 	s.put(r, e)
+}
+
+// need is what the side of the entry that is under way wants of a worker.
+func need(r *Run, e *Entry) Need {
+	a := e.activity()
+	n := Need{Namespace: r.Row.Namespace, Queue: a.Queue, Type: a.Type, Suspect: r.suspect(&e.suspicion)}
+	if undoing(a) {
+		n.Type = a.Undo.Type
+		if a.Undo.Queue != "" {
+			n.Queue = a.Undo.Queue
+		}
+	}
+	if r.holder.phase == holderReady {
+		n.Prefer = r.holder.worker
+	}
+	return n
 }
 
 // startOn begins a delivery on a worker. The started attempt is durable before
@@ -204,7 +212,11 @@ func (s *Shard) slotOffered(in *SlotOffered) {
 		}
 		return
 	}
-	if at, _ := waitLimit(e.activity()); at <= s.now || !s.cfg.Desk.Hold(in.Delivery, in.Worker) {
+	if s.paused(r, e) {
+		s.cfg.Desk.Free(in.Delivery, anyone)
+		return
+	}
+	if at, _ := waitLimit(e.activity()); at <= s.now || !s.cfg.Desk.Hold(in.Delivery, in.Worker, r.suspect(&e.suspicion)) {
 		// It is too late, or the worker has gone since.
 		s.cfg.Desk.Free(in.Delivery, anyone)
 		s.dispatch(r, e)

@@ -31,7 +31,7 @@ func (s *Shard) pushTo(r *Run, e *pb.Event) {
 func (s *Shard) given(r *Run, e *pb.Event) {
 	n := int64(proto.Size(e))
 	r.holder.unfolded = append(r.holder.unfolded, unfolded{e.Id, n})
-	s.cfg.Desk.Unfolded(r.holder.worker, n)
+	s.cfg.Desk.Unfolded(r.Row.Run, r.holder.worker, n)
 }
 
 func (s *Shard) stamp(r *Run) Stamp {
@@ -43,7 +43,7 @@ func (s *Shard) assign(r *Run) {
 	if r.decided() || r.State.Hold.GetKind() == pb.HoldKind_HOLD_KIND_QUARANTINED {
 		return
 	}
-	need := Need{Namespace: r.Row.Namespace, Queue: r.State.Queue, Type: r.Row.Type}
+	need := Need{Namespace: r.Row.Namespace, Queue: r.State.Queue, Type: r.Row.Type, Suspect: r.suspect(&r.fold)}
 	w, ok := s.cfg.Desk.Assign(r.Row.Run, need, r.excluded)
 	if !ok {
 		r.holder.phase = holderWaiting
@@ -103,7 +103,7 @@ func (s *Shard) unassign(r *Run) {
 		return
 	}
 	for _, u := range h.unfolded {
-		s.cfg.Desk.Unfolded(h.worker, -u.bytes)
+		s.cfg.Desk.Unfolded(r.Row.Run, h.worker, -u.bytes)
 	}
 	s.cfg.Desk.Unassign(r.Row.Run)
 	*h = holder{}

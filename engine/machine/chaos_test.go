@@ -103,8 +103,7 @@ func (c *chaos) once() {
 	case n < 13:
 		what = "gone"
 		if c.m.Connected(worker) {
-			c.m.Disconnect(worker)
-			c.step(&WorkerGone{Worker: worker})
+			c.step(&WorkerGone{Worker: worker, Orderly: c.rnd.IntN(4) == 0, Suspects: c.m.Disconnect(worker)})
 		}
 	case n < 20:
 		what = "start"
@@ -335,8 +334,7 @@ func (c *chaos) heal() {
 	// New workers: the old ones may hold slots for tasks that this test has lost
 	// sight of, and will never answer.
 	for _, w := range []string{"w1", "w2"} {
-		c.m.Disconnect(w)
-		c.step(&WorkerGone{Worker: w})
+		c.step(&WorkerGone{Worker: w, Suspects: c.m.Disconnect(w)})
 	}
 	if c.rnd.IntN(4) == 0 && len(c.s.inOrder()) > 0 {
 		c.did["refuse"]++ // of a clean run: it is held, and nothing else happens

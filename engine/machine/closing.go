@@ -11,8 +11,9 @@ import (
 func (s *Shard) closeRun(r *Run, e *pb.Event) {
 	r.Row.Status = int32(history.ClosingStatus(e))
 	r.State.ClosingEvent = e.Id
-	r.State.Hold = nil
 	s.unassign(r)
+	s.exonerate(r)
+	r.State.Hold = nil
 	done := pb.Status(r.Row.Status) == pb.Status_STATUS_COMPLETED
 	var undo []string
 	for _, x := range r.entries() {
@@ -78,6 +79,7 @@ func (s *Shard) settle(r *Run) {
 		for _, e := range r.entries() {
 			s.drop(r, e)
 		}
+		r.State.Hold = nil
 		r.Row.Open = false
 		r.Row.Closed = max(s.now, r.State.LastTime)
 	}

@@ -50,13 +50,14 @@ func (s *Shard) settleFold(r *Run, through int64) {
 	h := &r.holder
 	n := 0
 	for n < len(h.unfolded) && h.unfolded[n].id <= through {
-		s.cfg.Desk.Unfolded(h.worker, -h.unfolded[n].bytes)
+		s.cfg.Desk.Unfolded(r.Row.Run, h.worker, -h.unfolded[n].bytes)
 		n++
 	}
 	h.unfolded = append(h.unfolded[:0], h.unfolded[n:]...)
 	r.State.Processed = through
 	r.State.Folded += int64(n)
 	r.fresh = nil
+	s.acquit(r, &r.fold)
 	// A position alone is no reason to write; a write under way takes it along.
 	s.change(r)
 	if r.State.Hold != nil {

@@ -19,7 +19,7 @@
 // file an input: start.go, cancel.go, terminate.go, await.go, follow.go,
 // describe.go, decided.go, done.go, fault.go, woken.go, workers.go, loaded.go,
 // refused.go; and one a subject that several inputs share: assign.go, activity.go,
-// attempts.go, saga.go, closing.go.
+// attempts.go, saga.go, closing.go, suspect.go.
 //
 // # What it must not know
 //
@@ -55,4 +55,12 @@
 //
 // An entry whose every delivery was refused for good, or never ran, is dropped:
 // there is nothing to undo.
+//
+// # Runs that kill their workers
+//
+// What a worker had not answered when it died, folds and attempts alike, was at
+// that death. At two in a row it is a suspect: of those a worker has one at most,
+// and other work beside it. At the third death as the only suspect its run is
+// quarantined. An answer clears, as does a worker that comes back alive. The rest
+// stands in suspect.go, and in the stories testdata/suspect_*.txt.
 package machine

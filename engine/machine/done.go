@@ -43,6 +43,7 @@ func (s *Shard) answer(r *Run, in *Done) {
 		return // ended, and forgotten: too late for anything
 	}
 	a := e.activity()
+	s.acquit(r, &e.suspicion)
 	if !present(e, in.Worker, in.Delivery) {
 		s.late(r, e, in)
 		return
@@ -125,6 +126,7 @@ func (s *Shard) endWith(r *Run, e *Entry, ev *pb.Event, result *pb.Payload) {
 	s.cfg.Desk.Free(nextDelivery(r, e), anyone)
 	// The event and the entry share the tally from here on; it does not change
 	// any more, since the undo counts in one of its own.
+	s.acquit(r, &e.suspicion)
 	s.record(r, ev)
 	outcome := entryOutcome(a, ev.GetActivityCompleted() != nil)
 	if a.Undo == nil || outcome == pb.EntryOutcome_ENTRY_OUTCOME_NOT_DONE {

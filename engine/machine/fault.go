@@ -25,6 +25,9 @@ func (s *Shard) fault(in *Fault) {
 	if !s.current(r, in.Origin, in.Stamp) {
 		return
 	}
+	if in.Kind != pb.FaultKind_FAULT_KIND_BLOCKED {
+		s.acquit(r, &r.fold) // it has answered, in its way
+	}
 	s.misfit(r, in.Build, in.Failure)
 }
 
@@ -68,9 +71,12 @@ func (s *Shard) recovered(r *Run, in *Fault) {
 	}
 }
 
-// hold stops the run, with its reason for people to see.
+// hold stops the run, with its reason for people to see. No restart ends it.
 func (s *Shard) hold(r *Run, kind pb.HoldKind, reason string, f *pb.Failure) {
 	s.recall(r)
+	r.State.Deaths, r.accused, r.quarantined = 0, nil, false
+	delete(s.quarantined, r.Row.Run)
 	r.State.Hold = &pb.Hold{Kind: kind, Reason: reason, Since: s.now, Failure: f, Builds: slices.Clone(r.excluded)}
 	s.change(r).Touched = true
+	s.holdBack(r)
 }

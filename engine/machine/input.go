@@ -97,6 +97,8 @@ type WorkerGone struct {
 	Worker string
 	// Orderly: the worker is known not to have died.
 	Orderly bool
+	// Suspects counts, over all shards, the suspects that the desk knew on it.
+	Suspects int
 }
 
 // WorkerBack says that a worker process that was gone is here again, with the

@@ -265,6 +265,7 @@ func (s *Shard) install(a store.Loaded) (*Run, error) {
 	if s.unwritable(r) {
 		r.State.Hold = refusedHold("the database refuses to write it", s.now)
 	} else {
+		s.parole(r)
 		s.wakeUp(r)
 	}
 	return r, nil

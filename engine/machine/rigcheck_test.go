@@ -88,7 +88,7 @@ func (r *rig) checkMemory() {
 	}
 	// A slot is in use for each delivery that is started. It may be for one that
 	// was given up and is not answered; never for anything else.
-	slots, least := map[string]map[DeliveryKey]bool{}, map[string]int{}
+	slots, least, lines := map[string]map[DeliveryKey]bool{}, map[string]int{}, 0
 	use := func(w string, k DeliveryKey) {
 		if slots[w] == nil {
 			slots[w] = map[DeliveryKey]bool{}
@@ -112,8 +112,13 @@ func (r *rig) checkMemory() {
 			if a := e.activity(); a != nil && started(a) && r.m.Connected(a.Worker) {
 				use(a.Worker, thisDelivery(run, e))
 				least[a.Worker]++
+			} else if a != nil && waiting(a) && !r.s.paused(run, e) {
+				lines++
 			}
 		}
+	}
+	if n := r.m.Load().WaitingSlots; n != lines {
+		r.t.Errorf("%d deliveries wait at the desk, %d in the rows", n, lines)
 	}
 	for w := range r.builds {
 		if used, _ := r.m.Usage(w); used < least[w] || used > len(slots[w]) {

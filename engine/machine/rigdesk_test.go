@@ -9,7 +9,7 @@ import (
 type rigDesk rig
 
 func matchNeed(n Need, excluded []string) match.Need {
-	return match.Need{Namespace: n.Namespace, Queue: n.Queue, Type: n.Type, Prefer: n.Prefer, Excluded: excluded}
+	return match.Need{Namespace: n.Namespace, Queue: n.Queue, Type: n.Type, Prefer: n.Prefer, Excluded: excluded, Suspect: n.Suspect}
 }
 
 func matchKey(d DeliveryKey) match.DeliveryKey {
@@ -23,7 +23,9 @@ func (d *rigDesk) Unassign(run store.RunNo) { (*rig)(d).offer(d.m.Unassign(match
 func (d *rigDesk) Slot(k DeliveryKey, n Need) (string, bool) {
 	return d.m.Slot(matchKey(k), matchNeed(n, nil))
 }
-func (d *rigDesk) Hold(k DeliveryKey, worker string) bool { return d.m.Hold(matchKey(k), worker) }
+func (d *rigDesk) Hold(k DeliveryKey, worker string, suspect bool) bool {
+	return d.m.Hold(matchKey(k), worker, suspect)
+}
 func (d *rigDesk) Leave(run store.RunNo) {
 	(*rig)(d).offer(d.m.Reset(func(no int64) bool { return no == int64(run) }))
 }
@@ -34,6 +36,6 @@ func (d *rigDesk) Free(k DeliveryKey, worker string) {
 		(*rig)(d).offer(d.m.Answered(matchKey(k), worker))
 	}
 }
-func (d *rigDesk) Unfolded(worker string, bytes int64) {
-	(*rig)(d).offer(d.m.Unfolded(worker, bytes))
+func (d *rigDesk) Unfolded(run store.RunNo, worker string, bytes int64) {
+	(*rig)(d).offer(d.m.Unfolded(match.RunKey(run), worker, bytes))
 }

@@ -31,6 +31,12 @@ type Run struct {
 	closing   *pb.Event
 	waiters   []Caller
 	followers []follower
+	// fold is what speaks against the run's code, accused the part of the run that
+	// State.Deaths speak against, where that is known.
+	fold    suspicion
+	accused *suspicion
+	// quarantined: it is held for these deaths.
+	quarantined bool
 	// excluded are the builds that could not go on with the run.
 	excluded []string
 	// older is the run that had the id before, while in memory: until it is
@@ -77,8 +83,10 @@ type Entry struct {
 	// lostAt is when the worker that is gone will have lost the delivery; 0
 	// while it is there.
 	lostAt int64
-	// losses counts the deliveries in a row that were lost with their workers.
-	losses int
+	// losses counts the deliveries in a row that were lost with their workers,
+	// suspicion the deaths of workers.
+	losses    int
+	suspicion suspicion
 }
 
 func (e *Entry) activity() *pb.PendingActivity { return e.P.GetActivity() }

@@ -130,6 +130,7 @@ func (s *Shard) compensating(r *Run, by string) bool {
 // late; if it came while the undo ran, the undo runs once more.
 func (s *Shard) undone(r *Run, e *Entry, result *pb.Payload) {
 	a := e.activity()
+	s.acquit(r, &e.suspicion)
 	s.record(r, &pb.Event{Body: &pb.Event_UndoCompleted{UndoCompleted: &pb.UndoCompleted{
 		Op: e.Op, Outcome: a.UndoTold, Road: a.Roads[0].Queue, Result: result, Tally: a.Tally,
 	}}})
@@ -148,6 +149,7 @@ func (s *Shard) undone(r *Run, e *Entry, result *pb.Payload) {
 func (s *Shard) undoFailed(r *Run, e *Entry) {
 	a := e.activity()
 	s.cfg.Desk.Free(nextDelivery(r, e), anyone)
+	s.acquit(r, &e.suspicion)
 	s.record(r, &pb.Event{Body: &pb.Event_UndoFailed{UndoFailed: &pb.UndoFailed{
 		Op: e.Op, Outcome: a.UndoTold, Road: a.Roads[0].Queue, Failure: a.LastFailure, Tally: a.Tally,
 	}}})

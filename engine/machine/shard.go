@@ -41,9 +41,15 @@ type Shard struct {
 	// epoch counts the assignments of all runs: a stamp is never given twice,
 	// also not to a run that left memory and came back.
 	epoch int64
-	now   int64
-	tick  int64
-	out   Output
+	// deaths are those of workers that may still come back; quarantined are the runs that
+	// were held for deaths since the shard was loaded.
+	deaths      []death
+	suspicions  int64
+	quarantined map[store.RunNo]bool
+
+	now  int64
+	tick int64
+	out  Output
 }
 
 // NewShard returns a shard with nothing in memory; runs are read as inputs ask
@@ -56,7 +62,7 @@ func NewShard(cfg Config) *Shard {
 		runs:     map[store.RunNo]*Run{},
 		ids:      map[ID]*Run{},
 		loads:    newLoads(),
-		refusals: map[store.RunNo]int{},
+		refusals: map[store.RunNo]int{}, quarantined: map[store.RunNo]bool{},
 	}
 }
 
@@ -134,6 +140,8 @@ type Need struct {
 	Type      string
 	// Prefer names the worker that should get it if it can.
 	Prefer string
+	// Suspect: workers died with it. It gets one that has no other suspect.
+	Suspect bool
 }
 
 // anyone stands for whichever worker has a delivery, or none.
@@ -151,13 +159,14 @@ type Desk interface {
 	Slot(d DeliveryKey, n Need) (worker string, ok bool)
 	// Hold takes a slot for a delivery that the worker has already; false if
 	// the worker is not here.
-	Hold(d DeliveryKey, worker string) bool
+	Hold(d DeliveryKey, worker string, suspect bool) bool
 	// Free ends a delivery's slot if the worker has it, or, for anyone, its slot
 	// or its wait.
 	Free(d DeliveryKey, worker string)
 	// Leave ends all that a run has: its assignment, its slots, its waits.
 	Leave(run store.RunNo)
-	// Unfolded counts the bytes of inputs that a worker has not answered yet:
-	// more of them, or (negative) fewer.
-	Unfolded(worker string, bytes int64)
+	// Unfolded counts the bytes of inputs of a run that its worker has not
+	// answered yet: more of them, or (negative) fewer, and then the run is no
+	// suspect any more.
+	Unfolded(run store.RunNo, worker string, bytes int64)
 }

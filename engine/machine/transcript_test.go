@@ -104,9 +104,8 @@ func (r *rig) do(command string) {
 	switch name {
 	case "worker": // worker NAME [build=B] [slots=N] [queue=Q] [has=all]: it connects, with what it was given before and has not answered
 		r.connect(a)
-	case "gone": // gone NAME: its stream breaks
-		r.m.Disconnect(a.at(0))
-		r.step(&WorkerGone{Worker: a.at(0)})
+	case "gone": // gone NAME [orderly]: its stream breaks, or it closes it
+		r.step(&WorkerGone{Worker: a.at(0), Orderly: a.at(1) == "orderly", Suspects: r.m.Disconnect(a.at(0))})
 	case "done": // done ID OP OUTCOME [undo] [delivery=N]: the answer to the newest task
 		r.answer(a)
 	case "fault": // fault ID [kind=blocked|recovered] [worker=W]: the build cannot go on, or can again

@@ -15,17 +15,30 @@ func (s *Shard) inOrder() []*Run {
 }
 
 // workerGone gives the runs of a lost worker to others at once, and its
-// activities a grace in which the same process may come back.
+// activities a grace in which the same process may come back. What it had not
+// answered may be what it died of.
 func (s *Shard) workerGone(in *WorkerGone) {
+	s.deaths = slices.DeleteFunc(s.deaths, func(d death) bool { return d.until < s.now })
 	for _, r := range s.inOrder() {
-		if h := r.holder; h.worker == in.Worker && (h.phase == holderReady || h.phase == holderReading) {
+		h := &r.holder
+		folding := h.worker == in.Worker && (h.phase == holderReady || h.phase == holderReading)
+		if folding {
+			owed := len(h.unfolded) > 0
 			s.unassign(r)
-			s.reassign(r)
+			if owed && !in.Orderly {
+				s.attended(r, &r.fold, "the workflow code ("+r.Row.Type+")", in)
+			}
 		}
 		for _, e := range r.entries() {
 			if a := e.activity(); a != nil && started(a) && a.Worker == in.Worker {
+				if !in.Orderly {
+					s.attended(r, &e.suspicion, nameOf(e), in)
+				}
 				s.missing(r, e, s.cfg.Grace)
 			}
+		}
+		if folding {
+			s.reassign(r)
 		}
 	}
 }
@@ -44,6 +57,7 @@ func (s *Shard) workerBack(in *WorkerBack) {
 	for _, d := range in.Received {
 		received[handedOf(d)] = true
 	}
+	s.takeBack(in.Worker)
 	for _, r := range s.inOrder() {
 		for _, e := range r.entries() {
 			a := e.activity()
@@ -52,7 +66,7 @@ func (s *Shard) workerBack(in *WorkerBack) {
 			}
 			e.lostAt = 0
 			s.wake(r, e) // the end of its grace may be all that was asked for
-			s.cfg.Desk.Hold(thisDelivery(r, e), in.Worker)
+			s.cfg.Desk.Hold(thisDelivery(r, e), in.Worker, r.suspect(&e.suspicion))
 			s.tellAgain(r, e, received[handedOf(delivery(r, e))])
 		}
 	}
@@ -99,7 +113,7 @@ func present(e *Entry, worker string, d *pb.Delivery) bool {
 // reclaim takes up a delivery that was started before the run came into memory.
 func (s *Shard) reclaim(r *Run, e *Entry) {
 	a := e.activity()
-	if !s.cfg.Desk.Hold(thisDelivery(r, e), a.Worker) {
+	if !s.cfg.Desk.Hold(thisDelivery(r, e), a.Worker, r.suspect(&e.suspicion)) {
 		switch before := a.Incarnation != s.cfg.Incarnation; {
 		case before && s.cfg.Orphans:
 			s.lost(r, e)

@@ -26,11 +26,12 @@ func (l *line[K]) push(c *claim[K]) {
 	l.claims = append(l.claims, c)
 }
 
-func (l *line[K]) pop() *claim[K] {
-	l.trim()
-	c := l.claims[0]
-	l.remove(c)
-	return c
+// head is the claim at the front, or nil.
+func (l *line[K]) head() *claim[K] {
+	if l == nil || len(l.claims) == 0 {
+		return nil
+	}
+	return l.claims[0] // no gap: those at the front are cut off
 }
 
 func (l *line[K]) remove(c *claim[K]) {

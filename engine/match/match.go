@@ -10,7 +10,9 @@
 // they need. What is given to those who wait comes as Offers from the calls
 // that make room: Connect, Free, Unassign, Unfolded. Within one need (namespace,
 // task queue, type) it is first come, first served, and nobody who comes later
-// overtakes those who wait.
+// overtakes those who wait. Only a suspect is overtaken, while it waits for a
+// worker without another suspect: no worker has two, so that one which dies tells
+// on whom it was.
 package match
 
 import (
@@ -47,6 +49,8 @@ type Need struct {
 	Prefer string
 	// Excluded lists builds that must not get a run.
 	Excluded []string
+	// Suspect: the worker must have no other suspect.
+	Suspect bool
 }
 
 // Worker describes a worker when it connects.
@@ -78,6 +82,10 @@ type Matcher struct {
 	slots    map[DeliveryKey]*claim[DeliveryKey]
 	runWait  map[pool]*line[RunKey]
 	slotWait map[pool]*line[DeliveryKey]
+	// suspectWait are the suspects' lines, which others may overtake; what waits
+	// for slots is numbered, so that both lines are one where they need not.
+	suspectWait map[pool]*line[DeliveryKey]
+	ticket      int64
 }
 
 // pool is what workers are looked up by.
@@ -89,6 +97,7 @@ type worker struct {
 	activity  map[string]bool
 	used      int
 	runs      int
+	suspects  int // among both
 	unfolded  int64
 	offered   int // runs, see maxOffered
 	turn      int // whose turn it is among ActivityTypes
@@ -100,6 +109,7 @@ type claim[K comparable] struct {
 	key    K
 	need   Need
 	worker *worker // nil while waiting
+	ticket int64
 	// offered: it waited, and was given the worker by an offer.
 	offered bool
 }
@@ -109,7 +119,7 @@ func New() *Matcher {
 	return &Matcher{
 		workers: map[string]*worker{},
 		runs:    map[RunKey]*claim[RunKey]{}, slots: map[DeliveryKey]*claim[DeliveryKey]{},
-		runWait: map[pool]*line[RunKey]{}, slotWait: map[pool]*line[DeliveryKey]{},
+		runWait: map[pool]*line[RunKey]{}, slotWait: map[pool]*line[DeliveryKey]{}, suspectWait: map[pool]*line[DeliveryKey]{},
 	}
 }
 
@@ -119,14 +129,15 @@ func (m *Matcher) Connect(w Worker) []Offer {
 	n := &worker{Worker: w, workflows: set(w.WorkflowTypes), activity: set(w.ActivityTypes)}
 	m.workers[w.ID] = n
 	m.order = append(m.order, n)
-	return append(m.offerRuns(n), m.offerSlots(n)...)
+	return m.offerAll(n)
 }
 
-// Disconnect removes the worker with all that it had.
-func (m *Matcher) Disconnect(id string) {
+// Disconnect removes the worker with all that it had, and tells how many suspects
+// were among that.
+func (m *Matcher) Disconnect(id string) (suspects int) {
 	w := m.workers[id]
 	if w == nil {
-		return
+		return 0
 	}
 	delete(m.workers, id)
 	m.order = slices.DeleteFunc(m.order, func(x *worker) bool { return x == w })
@@ -140,6 +151,7 @@ func (m *Matcher) Disconnect(id string) {
 			delete(m.slots, k)
 		}
 	}
+	return w.suspects
 }
 
 // Drain gives the worker nothing new from now on.
@@ -168,16 +180,19 @@ func (m *Matcher) Assign(run RunKey, n Need) (string, bool) {
 
 // Unassign ends a run's assignment or its wait.
 func (m *Matcher) Unassign(run RunKey) []Offer {
-	w, full := m.leaveRun(run)
-	if !full {
+	w, room := m.leaveRun(run)
+	if !room {
 		return nil // any number of runs fits: this one took nobody's place
 	}
-	return m.offerRuns(w)
+	return m.offerAll(w)
 }
 
-// leaveRun returns the worker that had the run, and whether others wait for it
-// because so many were offered to it.
-func (m *Matcher) leaveRun(run RunKey) (w *worker, full bool) {
+// offerAll gives the worker to whoever waits for one like it.
+func (m *Matcher) offerAll(w *worker) []Offer { return append(m.offerRuns(w), m.offerSlots(w)...) }
+
+// leaveRun returns the worker that had the run, and whether others may wait for
+// it because so many were offered to it, or because the run was a suspect.
+func (m *Matcher) leaveRun(run RunKey) (w *worker, room bool) {
 	c := m.runs[run]
 	if c == nil {
 		return nil, false
@@ -189,10 +204,11 @@ func (m *Matcher) leaveRun(run RunKey) (w *worker, full bool) {
 	}
 	w = c.worker
 	w.runs--
+	room = w.clear(&c.need)
 	if c.offered {
-		full = w.taken()
+		room = w.taken() || room
 	}
-	return w, full
+	return w, room
 }
 
 // taken notes that an offered run was taken up or left, and says whether more
@@ -206,40 +222,54 @@ func (w *worker) taken() (full bool) {
 // Slot takes a slot for a delivery, or lets it wait.
 func (m *Matcher) Slot(d DeliveryKey, n Need) (string, bool) {
 	m.leaveSlot(d)
-	c := &claim[DeliveryKey]{key: d, need: n}
+	m.ticket++
+	c := &claim[DeliveryKey]{key: d, need: n, ticket: m.ticket}
 	m.slots[d] = c
-	l := lineOf(m.slotWait, poolOf(n))
-	if l.empty() {
+	if lineOf(m.slotWait, poolOf(n)).empty() && (!n.Suspect || lineOf(m.suspectWait, poolOf(n)).empty()) {
 		if w := m.pickForSlot(n); w != nil {
-			c.worker = w
-			w.used++
+			m.giveSlot(c, w)
 			return w.ID, true
 		}
 	}
-	l.push(c)
+	m.slotLine(n).push(c)
 	return "", false
 }
 
-// Hold takes a slot for a delivery that the worker has already, also beyond its
-// number; false if the worker is not here.
-func (m *Matcher) Hold(d DeliveryKey, id string) bool {
+func (m *Matcher) slotLine(n Need) *line[DeliveryKey] {
+	if n.Suspect {
+		return lineOf(m.suspectWait, poolOf(n))
+	}
+	return lineOf(m.slotWait, poolOf(n))
+}
+
+// Hold takes a slot for a delivery that the worker has already, or was offered,
+// also beyond its number; false if the worker is not here.
+func (m *Matcher) Hold(d DeliveryKey, id string, suspect bool) bool {
 	w := m.workers[id]
 	if w == nil {
 		return false
 	}
+	if c := m.slots[d]; c != nil && c.worker == w {
+		return true
+	}
 	m.leaveSlot(d)
-	m.slots[d] = &claim[DeliveryKey]{key: d, worker: w}
-	w.used++
+	c := &claim[DeliveryKey]{key: d, need: Need{Suspect: suspect}}
+	m.slots[d] = c
+	m.giveSlot(c, w)
 	return true
 }
 
 // Free ends a delivery's slot or its wait. A second call does nothing.
 func (m *Matcher) Free(d DeliveryKey) []Offer {
-	w := m.leaveSlot(d)
-	if w == nil {
+	w, last := m.leaveSlot(d)
+	switch {
+	case w == nil:
 		return nil
+	case last:
+		return m.offerAll(w)
+	default:
+		return m.offerSlots(w)
 	}
-	return m.offerSlots(w)
 }
 
 // Answered ends a delivery's slot because the worker has answered: only if it is
@@ -251,27 +281,40 @@ func (m *Matcher) Answered(d DeliveryKey, id string) []Offer {
 	return m.Free(d)
 }
 
-func (m *Matcher) leaveSlot(d DeliveryKey) *worker {
+// leaveSlot returns the worker that had the delivery, and whether its only suspect
+// was that.
+func (m *Matcher) leaveSlot(d DeliveryKey) (w *worker, last bool) {
 	c := m.slots[d]
 	if c == nil {
-		return nil
+		return nil, false
 	}
 	delete(m.slots, d)
 	if c.worker == nil {
-		lineOf(m.slotWait, poolOf(c.need)).remove(c)
-		return nil
+		m.slotLine(c.need).remove(c)
+		return nil, false
 	}
 	c.worker.used--
-	return c.worker
+	return c.worker, c.worker.clear(&c.need)
 }
 
-// Unfolded counts bytes of inputs that a worker was given and has not answered:
-// more of them, or (negative) fewer.
-func (m *Matcher) Unfolded(id string, bytes int64) []Offer {
+// Unfolded counts bytes of inputs of a run that a worker was given and has not
+// answered: more of them, or (negative) fewer. A suspect that answers is none any
+// more.
+func (m *Matcher) Unfolded(run RunKey, id string, bytes int64) []Offer {
 	w := m.workers[id]
 	if w == nil {
 		return nil
 	}
+	c := m.runs[run]
+	last := bytes < 0 && c != nil && c.worker == w && w.clear(&c.need)
+	offers := m.unfolded(w, bytes)
+	if last {
+		offers = append(offers, m.offerAll(w)...)
+	}
+	return offers
+}
+
+func (m *Matcher) unfolded(w *worker, bytes int64) []Offer {
 	full := w.unfolded >= MaxUnfoldedBytes
 	if bytes > 0 {
 		full = w.taken() || full
@@ -300,7 +343,7 @@ func (m *Matcher) Reset(mine func(run int64) bool) []Offer {
 	}
 	var offers []Offer
 	for _, w := range m.order {
-		offers = append(append(offers, m.offerRuns(w)...), m.offerSlots(w)...)
+		offers = append(offers, m.offerAll(w)...)
 	}
 	return offers
 }

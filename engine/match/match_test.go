@@ -97,11 +97,11 @@ func TestExcludedBuildsAndDrainingWorkersGetNothing(t *testing.T) {
 
 func TestAWorkerThatDoesNotAnswerGetsNoNewRuns(t *testing.T) {
 	m := connected(1, "w1")
-	m.Unfolded("w1", MaxUnfoldedBytes)
+	m.Unfolded(0, "w1", MaxUnfoldedBytes)
 	if _, ok := m.Assign(1, need("W")); ok {
 		t.Error("it got a run although it has answered nothing")
 	}
-	if offers := m.Unfolded("w1", -1); len(offers) != 1 {
+	if offers := m.Unfolded(0, "w1", -1); len(offers) != 1 {
 		t.Errorf("it answered, and was offered %v", offers)
 	}
 }
@@ -114,7 +114,7 @@ func TestADisconnectedWorkerLeavesNothingBehind(t *testing.T) {
 	if len(m.runs) != 0 || len(m.slots) != 0 {
 		t.Errorf("%d runs and %d slots are left", len(m.runs), len(m.slots))
 	}
-	if m.Hold(key(2), "w1") {
+	if m.Hold(key(2), "w1", false) {
 		t.Error("a slot of a worker that is gone was held")
 	}
 }
@@ -127,6 +127,7 @@ func TestSlotsUnderRandomUse(t *testing.T) {
 		m := New()
 		given := map[DeliveryKey]string{}
 		waiting := map[DeliveryKey]string{}
+		suspects := map[DeliveryKey]bool{}
 		take := func(offers []Offer) {
 			for _, o := range offers {
 				if waiting[o.Delivery] == "" {
@@ -156,7 +157,10 @@ func TestSlotsUnderRandomUse(t *testing.T) {
 					continue
 				}
 				typ := []string{"A", "B"}[r.IntN(2)]
-				if w, ok := m.Slot(k, need(typ)); ok {
+				n := need(typ)
+				n.Suspect = r.IntN(3) == 0
+				suspects[k] = n.Suspect
+				if w, ok := m.Slot(k, n); ok {
 					given[k] = w
 				} else {
 					waiting[k] = typ
@@ -166,26 +170,42 @@ func TestSlotsUnderRandomUse(t *testing.T) {
 				delete(waiting, k)
 				take(m.Free(k))
 			}
-			checkSlots(t, fmt.Sprintf("seed %d, step %d", seed, step), m, given, waiting)
+			checkSlots(t, fmt.Sprintf("seed %d, step %d", seed, step), m, book[DeliveryKey, string]{given, waiting, suspects})
 		}
 	}
 }
 
-func checkSlots(t *testing.T, where string, m *Matcher, given, waiting map[DeliveryKey]string) {
-	used := map[string]int{}
-	for _, w := range given {
+// book is what a test knows: who has which worker, who waits for what, and who is
+// a suspect.
+type book[K comparable, W any] struct {
+	has      map[K]string
+	waits    map[K]W
+	suspects map[K]bool
+}
+
+func checkSlots(t *testing.T, where string, m *Matcher, b book[DeliveryKey, string]) {
+	used, suspect := map[string]int{}, map[string]int{}
+	for k, w := range b.has {
 		used[w]++
+		if b.suspects[k] {
+			suspect[w]++
+		}
 	}
 	for _, w := range m.order {
 		if w.used != used[w.ID] || w.used > w.Slots {
 			t.Fatalf("%s: %s uses %d of %d slots, %d were given", where, w.ID, w.used, w.Slots, used[w.ID])
 		}
-		if w.used < w.Slots && len(waiting) > 0 {
-			t.Fatalf("%s: %s has a free slot, and %v wait", where, w.ID, waiting)
+		if w.suspects != suspect[w.ID] || w.suspects > 1 {
+			t.Fatalf("%s: %s counts %d suspects, it has %d", where, w.ID, w.suspects, suspect[w.ID])
+		}
+		for k := range b.waits {
+			if w.used < w.Slots && (w.suspects == 0 || !b.suspects[k]) {
+				t.Fatalf("%s: %s has a free slot, and %v waits (suspect: %v)", where, w.ID, k, b.suspects[k])
+			}
 		}
 	}
-	if len(m.slots) != len(given)+len(waiting) {
-		t.Fatalf("%s: the matcher knows %d deliveries, there are %d", where, len(m.slots), len(given)+len(waiting))
+	if len(m.slots) != len(b.has)+len(b.waits) {
+		t.Fatalf("%s: the matcher knows %d deliveries, there are %d", where, len(m.slots), len(b.has)+len(b.waits))
 	}
 }
 
@@ -239,7 +259,7 @@ func TestACrowdIsOfferedInPortions(t *testing.T) {
 		if served++; served%2 == 0 {
 			more = m.Unassign(o.Run)
 		} else {
-			more = m.Unfolded("w1", MaxUnfoldedBytes/100)
+			more = m.Unfolded(o.Run, "w1", MaxUnfoldedBytes/100)
 		}
 		for _, x := range more {
 			if x.Run != RunKey(next) {
@@ -252,7 +272,7 @@ func TestACrowdIsOfferedInPortions(t *testing.T) {
 	if m.workers["w1"].unfolded < MaxUnfoldedBytes || next >= crowd {
 		t.Fatalf("%d runs were offered with %d bytes", next, m.workers["w1"].unfolded)
 	}
-	more := m.Unfolded("w1", -MaxUnfoldedBytes)
+	more := m.Unfolded(0, "w1", -MaxUnfoldedBytes)
 	if len(more) == 0 || more[0].Run != RunKey(next) {
 		t.Errorf("it has answered all, and was offered %v", more)
 	}
@@ -260,10 +280,10 @@ func TestACrowdIsOfferedInPortions(t *testing.T) {
 
 func TestAnswersToAnOlderStreamDoNotLoosenTheBound(t *testing.T) {
 	m := connected(1, "w1")
-	m.Unfolded("w1", MaxUnfoldedBytes)
+	m.Unfolded(0, "w1", MaxUnfoldedBytes)
 	m.Connect(worker1("w1", 1)) // the same worker, on a new stream
-	m.Unfolded("w1", -MaxUnfoldedBytes)
-	m.Unfolded("w1", MaxUnfoldedBytes)
+	m.Unfolded(0, "w1", -MaxUnfoldedBytes)
+	m.Unfolded(0, "w1", MaxUnfoldedBytes)
 	if _, ok := m.Assign(1, need("W")); ok {
 		t.Error("it got a run although it has answered nothing on its stream")
 	}
@@ -292,7 +312,7 @@ func TestRunsUnderRandomUse(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		m := New()
-		has, waits := map[RunKey]string{}, map[RunKey][]string{}
+		has, waits, suspects := map[RunKey]string{}, map[RunKey][]string{}, map[RunKey]bool{}
 		take := func(offers []Offer) {
 			for _, o := range offers {
 				if _, ok := waits[o.Run]; !ok || o.Slot {
@@ -323,6 +343,9 @@ func TestRunsUnderRandomUse(t *testing.T) {
 				}
 				delete(has, run)
 				delete(waits, run)
+				take(m.Unassign(run))
+				n.Suspect = r.IntN(3) == 0
+				suspects[run] = n.Suspect
 				if w, ok := m.Assign(run, n); ok {
 					has[run] = w
 				} else {
@@ -333,32 +356,42 @@ func TestRunsUnderRandomUse(t *testing.T) {
 				delete(waits, run)
 				take(m.Unassign(run))
 			case 5:
-				take(m.Unfolded(id, int64(r.IntN(3)-1)*MaxUnfoldedBytes))
+				bytes := int64(r.IntN(3)-1) * MaxUnfoldedBytes
+				if bytes < 0 && has[run] == id {
+					suspects[run] = false
+				}
+				take(m.Unfolded(run, id, bytes))
 			}
-			checkRuns(t, fmt.Sprintf("seed %d, step %d", seed, step), m, has, waits)
+			checkRuns(t, fmt.Sprintf("seed %d, step %d", seed, step), m, book[RunKey, []string]{has, waits, suspects})
 		}
 	}
 }
 
-func checkRuns(t *testing.T, where string, m *Matcher, has map[RunKey]string, waits map[RunKey][]string) {
-	count := map[string]int{}
-	for k, w := range has {
+func checkRuns(t *testing.T, where string, m *Matcher, b book[RunKey, []string]) {
+	count, suspect := map[string]int{}, map[string]int{}
+	for k, w := range b.has {
 		count[w]++
+		if b.suspects[k] {
+			suspect[w]++
+		}
 		if slices.Contains(m.runs[k].need.Excluded, m.workers[w].Build) {
 			t.Fatalf("%s: run %d is with %s, whose build it excludes", where, k, w)
 		}
 	}
 	for _, w := range m.order {
+		if w.suspects != suspect[w.ID] || w.suspects > 1 {
+			t.Fatalf("%s: %s counts %d suspects, it has %d", where, w.ID, w.suspects, suspect[w.ID])
+		}
 		if w.runs != count[w.ID] {
 			t.Fatalf("%s: %s counts %d runs, it has %d", where, w.ID, w.runs, count[w.ID])
 		}
-		for k, excluded := range waits {
-			if w.unfolded < MaxUnfoldedBytes && !slices.Contains(excluded, w.Build) {
+		for k, excluded := range b.waits {
+			if w.unfolded < MaxUnfoldedBytes && !slices.Contains(excluded, w.Build) && (w.suspects == 0 || !b.suspects[k]) {
 				t.Fatalf("%s: run %d waits, and %s could have it", where, k, w.ID)
 			}
 		}
 	}
-	if len(m.runs) != len(has)+len(waits) {
-		t.Fatalf("%s: the matcher knows %d runs, there are %d", where, len(m.runs), len(has)+len(waits))
+	if len(m.runs) != len(b.has)+len(b.waits) {
+		t.Fatalf("%s: the matcher knows %d runs, there are %d", where, len(m.runs), len(b.has)+len(b.waits))
 	}
 }

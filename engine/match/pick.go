@@ -22,7 +22,7 @@ func (m *Matcher) pickForRun(n Need) *worker {
 
 func (w *worker) canFold(n Need) bool {
 	return !w.draining && w.Namespace == n.Namespace && w.Queue == n.Queue && w.workflows[n.Type] &&
-		w.unfolded < MaxUnfoldedBytes && !slices.Contains(n.Excluded, w.Build)
+		w.mayHave(n) && w.unfolded < MaxUnfoldedBytes && !slices.Contains(n.Excluded, w.Build)
 }
 
 // pickForSlot returns the worker that may run the activity and has the most
@@ -44,12 +44,39 @@ func (m *Matcher) pickForSlot(n Need) *worker {
 }
 
 func (w *worker) canRun(n Need) bool {
-	return !w.draining && w.Namespace == n.Namespace && w.Queue == n.Queue && w.activity[n.Type] && w.used < w.Slots
+	return !w.draining && w.Namespace == n.Namespace && w.Queue == n.Queue && w.activity[n.Type] && w.mayHave(n) && w.used < w.Slots
 }
+
+// mayHave keeps suspects apart.
+func (w *worker) mayHave(n Need) bool { return !n.Suspect || w.suspects == 0 }
 
 func (m *Matcher) giveRun(c *claim[RunKey], w *worker) {
 	c.worker = w
 	w.runs++
+	w.suspect(c.need)
+}
+
+func (m *Matcher) giveSlot(c *claim[DeliveryKey], w *worker) {
+	c.worker = w
+	w.used++
+	w.suspect(c.need)
+}
+
+func (w *worker) suspect(n Need) {
+	if n.Suspect {
+		w.suspects++
+	}
+}
+
+// clear notes that what the worker has of this need is no suspect there any more,
+// and says whether that has made room for another.
+func (w *worker) clear(n *Need) bool {
+	if !n.Suspect {
+		return false
+	}
+	n.Suspect = false
+	w.suspects--
+	return w.suspects == 0
 }
 
 // offerRuns gives the worker to the runs that wait for one like it. Those that
@@ -82,18 +109,30 @@ func (m *Matcher) offerSlots(w *worker) []Offer {
 	var offers []Offer
 	n := len(w.ActivityTypes)
 	for passed := 0; passed < n && w.used < w.Slots && !w.draining; w.turn = (w.turn + 1) % n {
-		l := m.slotWait[pool{w.Namespace, w.Queue, w.ActivityTypes[w.turn]}]
-		if l == nil || l.empty() {
+		c := m.nextSlot(w, pool{w.Namespace, w.Queue, w.ActivityTypes[w.turn]})
+		if c == nil {
 			passed++
 			continue
 		}
 		passed = 0
-		c := l.pop()
-		c.worker = w
-		w.used++
+		m.slotLine(c.need).remove(c)
+		m.giveSlot(c, w)
 		offers = append(offers, Offer{Worker: w.ID, Slot: true, Delivery: c.key})
 	}
 	return offers
+}
+
+// nextSlot is who has waited for longest for a slot of the pool and may have the
+// worker's.
+func (m *Matcher) nextSlot(w *worker, p pool) *claim[DeliveryKey] {
+	c := m.slotWait[p].head()
+	if w.suspects > 0 {
+		return c
+	}
+	if x := m.suspectWait[p].head(); c == nil || x != nil && x.ticket < c.ticket {
+		return x
+	}
+	return c
 }
 
 func poolOf(n Need) pool { return pool{n.Namespace, n.Queue, n.Type} }

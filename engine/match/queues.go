@@ -41,9 +41,11 @@ func (m *Matcher) Queues(namespace string) []Queue {
 			t.typ(p, true).Waiting += len(l.at)
 		}
 	}
-	for p, l := range m.slotWait {
-		if p.namespace == namespace && !l.empty() {
-			t.typ(p, false).Waiting += len(l.at)
+	for _, lines := range []map[pool]*line[DeliveryKey]{m.slotWait, m.suspectWait} {
+		for p, l := range lines {
+			if p.namespace == namespace && !l.empty() {
+				t.typ(p, false).Waiting += len(l.at)
+			}
 		}
 	}
 	return t.list()
@@ -137,6 +139,9 @@ func (m *Matcher) Load() Load {
 		l.WaitingRuns += len(x.at)
 	}
 	for _, x := range m.slotWait {
+		l.WaitingSlots += len(x.at)
+	}
+	for _, x := range m.suspectWait {
 		l.WaitingSlots += len(x.at)
 	}
 	return l
