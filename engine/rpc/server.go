@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"runtime"
 	"sync"
 	"time"
 
@@ -46,9 +47,8 @@ const (
 	// maxMessage bounds what is received: all decisions of one input travel
 	// together.
 	maxMessage = 64 << 20
-	// readers read histories and lists at once; readersWaiting more may wait, and
-	// the rest are refused.
-	readers        = 16
+	// readersWaiting histories and lists may wait while others are read, one a
+	// processor: more at once read no faster, and all else waits behind them.
 	readersWaiting = 2000
 	// streamsPerConn bounds the calls under way on one connection; most of them
 	// wait for a run's end, which costs little.
@@ -79,7 +79,7 @@ func NewServer(e *engine.Engine, o Options) *Server {
 		o.Tick = 250 * time.Millisecond
 	}
 	s := &Server{
-		e: e, o: o, health: health.NewServer(), reads: newGate(readers, readersWaiting), links: map[*link]bool{},
+		e: e, o: o, health: health.NewServer(), reads: newGate(runtime.GOMAXPROCS(0), readersWaiting), links: map[*link]bool{},
 	}
 	s.calls.init()
 	s.grpc = grpc.NewServer(
