@@ -83,6 +83,7 @@ func (s *Shard) give(r *Run, events []*pb.Event) {
 		s.pushTo(r, e)
 	}
 	h.backlog = nil
+	r.behind = int64(len(h.unfolded))
 }
 
 // unprocessed returns the inputs behind the position processed, in fold order.

@@ -56,6 +56,7 @@ func (s *Shard) settleFold(r *Run, through int64) {
 	h.unfolded = append(h.unfolded[:0], h.unfolded[n:]...)
 	r.State.Processed = through
 	r.State.Folded += int64(n)
+	r.behind -= int64(n)
 	r.fresh = nil
 	s.acquit(r, &r.fold)
 	// A position alone is no reason to write; a write under way takes it along.

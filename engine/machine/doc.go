@@ -17,7 +17,7 @@
 // which stamp, what was pushed and not folded yet. The decisions about
 // conflicts, retries, deliveries, fences, time limits and compensation. One
 // file an input: start.go, cancel.go, terminate.go, await.go, follow.go,
-// describe.go, decided.go, done.go, fault.go, woken.go, workers.go, loaded.go,
+// describe.go (with waiting.go), decided.go, done.go, fault.go, woken.go, workers.go, loaded.go,
 // refused.go; and one a subject that several inputs share: assign.go, activity.go,
 // attempts.go, saga.go, closing.go, suspect.go.
 //

@@ -256,6 +256,9 @@ func (s *Shard) install(a store.Loaded) (*Run, error) {
 		r.Entries[e.Op] = e
 	}
 	r.excluded = slices.Clone(r.State.Hold.GetBuilds())
+	if r.Attention() {
+		r.behind = 1
+	}
 	r.used = s.tick
 	s.runs[r.Row.Run] = r
 	if newest := s.ids[r.id()]; newest == nil || newest.Row.Run < r.Row.Run {

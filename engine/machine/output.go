@@ -94,7 +94,6 @@ type Send struct {
 	Assign *pb.Assign
 	Input  *pb.Input
 	Drop   *pb.Drop
-	Task   *pb.Task // a delivery that is durable already
 }
 
 // Load asks for rows, answered by RowsRead.

@@ -30,6 +30,7 @@ type rig struct {
 	queue       []Input // to be stepped: offers, rows read
 	unreadable  bool    // reads fail
 	alone       bool    // the workers of an earlier load are gone for good
+	full        bool    // descriptions are told in full
 	slow        bool    // reads wait in reads until they are let through
 	reads       []func() Input
 	with        map[DeliveryKey]string // the worker that has a delivery and has not answered
@@ -234,12 +235,10 @@ func (r *rig) sent(m Send) {
 		r.say("to %s: input %d of %s", m.Worker, m.Input.Event.Id, id)
 	case m.Drop != nil:
 		r.say("to %s: drop %s", m.Worker, r.names[store.RunNo(m.Drop.Run)])
-	case m.Task != nil:
-		r.tasked(m.Worker, m.Task, "again")
 	}
 }
 
-func (r *rig) tasked(worker string, t *pb.Task, how string) {
+func (r *rig) tasked(worker string, t *pb.Task) {
 	d := t.Delivery
 	if r.m.Connected(worker) && !r.over[answered{worker, KeyOf(d)}] {
 		r.with[KeyOf(d)] = worker
@@ -255,7 +254,7 @@ func (r *rig) tasked(worker string, t *pb.Task, how string) {
 	if t.Queue != "default" {
 		on = " on " + t.Queue
 	}
-	r.say("to %s: task %s %s%s of %s, delivery %d%s %s", worker, d.Op, t.Type, on, t.WorkflowId, d.Delivery, told, how)
+	r.say("to %s: task %s %s%s of %s, delivery %d%s", worker, d.Op, t.Type, on, t.WorkflowId, d.Delivery, told)
 }
 
 // checkFence holds that every delivery has a higher fence than all before it of
@@ -297,6 +296,26 @@ func (r *rig) replied(p Reply) {
 		r.say("answer to %v: terminated, already %v", p.To, v.Already)
 	case *pb.DescribeResponse:
 		r.say("answer to %v: %s %s, held %s", p.To, statusText(v.Info.Status), undoText(v.Info.UndoState), holdText(v.Info.Hold.GetKind()))
+		if r.full {
+			r.described(v)
+		}
+	}
+}
+
+func (r *rig) described(v *pb.DescribeResponse) {
+	if h := v.Info.Hold; h != nil {
+		r.say("  %s", h.Reason)
+	}
+	r.say("  %d inputs unfolded, %d bytes, last event at %s", v.Unfolded, v.HistoryBytes, clockText(v.Last))
+	for _, w := range v.Waiting {
+		until := ""
+		if w.Until > 0 && w.Until != never {
+			until = " until " + clockText(w.Until)
+		}
+		if w.Limit != 0 {
+			until += " (" + limitText(w.Limit) + ")"
+		}
+		r.say("  %s %s %s on %s: %s%s; ends: %s", w.Kind, w.Op, w.Type, w.Queue, w.State, until, w.Ends)
 	}
 }
 
@@ -360,7 +379,7 @@ func (r *rig) write(w saved) {
 func (r *rig) release(e Effect) {
 	switch e := e.(type) {
 	case Dispatch:
-		r.tasked(e.Worker, e.Task, "")
+		r.tasked(e.Worker, e.Task)
 	case CancelTask:
 		r.say("to %s: cancel %s: %s", e.Worker, e.Cancel.Delivery.Op, e.Cancel.Cause)
 	case Reply:

@@ -177,6 +177,8 @@ func (r *rig) checkRun(run *Run, d *rows) {
 		why = fmt.Sprintf("has entries %v in memory, %v in the database", sortedKeys(run.Entries), sortedKeys(d.pending))
 	case slices.ContainsFunc(run.followers, func(f follower) bool { return run.beyond(f.after) }):
 		why = "has something to tell to those who follow it"
+	case !run.decided() && (run.behind > 0) != run.Attention() || run.holder.phase == holderReady && run.behind != int64(len(run.holder.unfolded)):
+		why = fmt.Sprintf("counts %d inputs that are not answered", run.behind)
 	case run.Attention() && run.holder.phase == holderNone && !r.readAgain(run.Row.Run) && run.State.Hold.GetKind() != pb.HoldKind_HOLD_KIND_QUARANTINED:
 		why = "has inputs that nobody is given"
 	}

@@ -24,6 +24,9 @@ type Run struct {
 
 	// holder is who folds the run.
 	holder holder
+	// behind counts the inputs that code has not answered. Of a run that was read
+	// it is known when its history is; until then it is 1 for any number.
+	behind int64
 	// fresh is the only event of a run that was just started: its history
 	// needs no reading.
 	fresh *pb.Event
@@ -163,6 +166,7 @@ func (s *Shard) record(r *Run, e *pb.Event) *pb.Event {
 	s.append(r, e)
 	r.State.LastInput = e.Id
 	if !r.decided() {
+		r.behind++
 		s.push(r, e)
 	}
 	return e

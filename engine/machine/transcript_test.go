@@ -160,7 +160,8 @@ func (r *rig) ask(name string, a args) bool {
 		for _, what := range []string{"follow ", "await "} {
 			r.step(&Abandon{ID: ID{"default", a.at(0)}, To: what + a.at(0)})
 		}
-	case "describe":
+	case "describe": // describe ID [full]
+		r.full = a.at(1) == "full"
 		r.step(&Describe{Ref: ref, To: "describe " + a.at(0)})
 	case "cancel": // cancel ID [request=R]
 		r.step(&Cancel{To: "cancel " + a.at(0), Req: &pb.CancelRequest{
