@@ -81,81 +81,107 @@ func startWorker(t *testing.T, addr, build string) *worker.Worker {
 	return w
 }
 
-// Three workers are replaced one after the other, twice, while runs go through
-// without a pause: no run sees an error, and no attempt is used up.
-func TestARollingRestartIsNoticedByNobody(t *testing.T) {
-	addr := serve(t)
+// load runs steps in lanes, without a pause, until it is told to stop.
+type load struct {
+	t     *testing.T
+	c     *client.Client
+	over  chan struct{}
+	ended chan string // the id of each run that has ended
+	ids   []string
+}
+
+func startLoad(t *testing.T, addr string, lanes int) *load {
 	c, err := client.Dial(addr, client.Options{Logger: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	workers := []*worker.Worker{startWorker(t, addr, "one"), startWorker(t, addr, "one"), startWorker(t, addr, "one")}
-	over := make(chan struct{})
-	ended := make(chan string)
-	var load sync.WaitGroup
-	var ids []string
-	// more runs must end before the next worker goes.
-	more := func(n int) {
-		for range n {
-			ids = append(ids, <-ended)
+	l := &load{t: t, c: c, over: make(chan struct{}), ended: make(chan string)}
+	var all sync.WaitGroup
+	for lane := range lanes {
+		all.Go(func() { l.lane(lane) })
+	}
+	go func() { all.Wait(); close(l.ended) }()
+	return l
+}
+
+func (l *load) lane(lane int) {
+	for n := 0; ; n++ {
+		select {
+		case <-l.over:
+			return
+		default:
+		}
+		id := fmt.Sprintf("%d-%d", lane, n)
+		out, err := client.Execute(l.t.Context(), l.c, steps, n, client.ID(id))
+		if err != nil || out != n+4 {
+			l.t.Errorf("run %s: %d, %v", id, out, err)
+			return
+		}
+		l.ended <- id
+	}
+}
+
+// more waits until n more runs have ended.
+func (l *load) more(n int) {
+	for range n {
+		l.ids = append(l.ids, <-l.ended)
+	}
+}
+
+// during goes on while f runs.
+func (l *load) during(f func() error) {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	for {
+		select {
+		case err := <-done:
+			if err != nil {
+				l.t.Error(err)
+			}
+			return
+		case id := <-l.ended:
+			l.ids = append(l.ids, id)
 		}
 	}
-	for lane := range 40 {
-		load.Go(func() {
-			for n := 0; ; n++ {
-				select {
-				case <-over:
-					return
-				default:
-				}
-				id := fmt.Sprintf("%d-%d", lane, n)
-				out, err := client.Execute(t.Context(), c, steps, n, client.ID(id))
-				if err != nil || out != n+4 {
-					t.Errorf("run %s: %d, %v", id, out, err)
-					return
-				}
-				ended <- id
-			}
-		})
+}
+
+func (l *load) stop() {
+	close(l.over)
+	for id := range l.ended {
+		l.ids = append(l.ids, id)
+	}
+}
+
+// Three workers are replaced one after the other, twice, while runs go through
+// without a pause: no run sees an error, and no attempt is used up.
+func TestARollingRestartIsNoticedByNobody(t *testing.T) {
+	addr := serve(t)
+	workers := []*worker.Worker{startWorker(t, addr, "one"), startWorker(t, addr, "one"), startWorker(t, addr, "one")}
+	l := startLoad(t, addr, 40)
+	stop := func(w *worker.Worker) error {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		return w.Stop(ctx)
 	}
 	for round := range 2 {
 		for i := range workers {
-			more(100)
+			l.more(100)
 			next := startWorker(t, addr, fmt.Sprint("round ", round))
-			stopped := make(chan error, 1)
-			go func() {
-				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-				defer cancel()
-				stopped <- workers[i].Stop(ctx)
-			}()
-			for gone := false; !gone; {
-				select {
-				case err := <-stopped:
-					if gone = true; err != nil {
-						t.Errorf("stop: %v", err)
-					}
-				case id := <-ended:
-					ids = append(ids, id)
-				}
-			}
+			l.during(func() error { return stop(workers[i]) })
 			workers[i] = next
 		}
 	}
-	more(100)
-	close(over)
-	go func() { load.Wait(); close(ended) }()
-	for id := range ended {
-		ids = append(ids, id)
-	}
+	l.more(100)
+	l.stop()
 	for _, w := range workers {
-		if err := w.Stop(t.Context()); err != nil {
+		if err := stop(w); err != nil {
 			t.Errorf("stop: %v", err)
 		}
 	}
 	given := 0 // back by a worker that stopped
-	for _, id := range ids {
-		for e, err := range client.Get[int](c, id, "").History(t.Context()) {
+	for _, id := range l.ids {
+		for e, err := range client.Get[int](l.c, id, "").History(t.Context()) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -166,5 +192,5 @@ func TestARollingRestartIsNoticedByNobody(t *testing.T) {
 			given += int(max(tally.GetDeliveries()-1, 0))
 		}
 	}
-	t.Logf("%d runs, %d deliveries handed to another worker", len(ids), given)
+	t.Logf("%d runs, %d deliveries handed to another worker", len(l.ids), given)
 }
