@@ -2,12 +2,14 @@
 //
 // Payments, stock, shipping and mail are HTTP services in processes of their own,
 // each with its own ledger. By a seed they refuse, are slow, lose calls and
-// answers, die, and deliver calls late. The shop itself, engine and worker in one
-// process, is killed with -9 at least three times and started again. In the end
-// the books of the services must balance; a run in which a wanted fault did not
-// happen is void. Both exit with 1.
+// answers, die, and deliver calls late. The shop is engined, the program, and two
+// workers, each in a process of its own, too: in the middle the engine is killed
+// with -9 twice, each worker once, and one worker is frozen for some seconds. With
+// -embedded engine and worker are one process, which is killed at least three
+// times. In the end the books of the services must balance; a run in which a
+// wanted fault did not happen is void. Both exit with 1.
 //
-//	go run ./examples/saga [-seed N] [-orders FILE] [-keep]
+//	go run ./examples/saga [-seed N] [-orders FILE] [-embedded] [-engined FILE] [-keep]
 package main
 
 import (
@@ -20,6 +22,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/engined/engined/examples/saga/internal/fleet"
@@ -30,15 +33,10 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	var err error
-	switch {
-	case os.Getenv(service.Env) != "":
-		err = service.Main(ctx, os.Stdin, os.Stdout, slog.New(slog.NewTextHandler(os.Stderr, nil)))
-	case os.Getenv(shopEnv) != "":
-		err = runShop(ctx, os.Stdin, os.Stdout)
-	default:
+	isChild, err := child(ctx)
+	if !isChild {
 		err = run(ctx, os.Args[1:], os.Stdout)
 	}
 	if err != nil {
@@ -48,22 +46,37 @@ func main() {
 	}
 }
 
+// child runs what a process is that this program has started as itself.
+func child(ctx context.Context) (isChild bool, err error) {
+	if os.Getenv(service.Env) != "" {
+		return true, service.Main(ctx, os.Stdin, os.Stdout, slog.New(slog.NewTextHandler(os.Stderr, nil)))
+	}
+	if part := os.Getenv(shopEnv); part != "" {
+		return true, runShop(ctx, part, os.Stdin, os.Stdout)
+	}
+	return false, nil
+}
+
 // options are what the command line says.
 type options struct {
-	seed uint64
-	file *orders.File
-	keep bool
+	seed     uint64
+	file     *orders.File
+	embedded bool
+	engined  string
+	keep     bool
 }
 
 func parse(args []string) (options, error) {
 	flags := flag.NewFlagSet("saga", flag.ContinueOnError)
 	seed := flags.Uint64("seed", 0, "which faults happen when; 0 draws one")
 	path := flags.String("orders", "", "a JSON file of orders instead of the one that ships with the example")
-	keep := flags.Bool("keep", false, "keep the databases, and say where they are")
+	embedded := flags.Bool("embedded", false, "run engine and worker in one process instead of three")
+	engined := flags.String("engined", "", "the engined to run instead of one that is built first")
+	keep := flags.Bool("keep", false, "keep the databases and logs, and say where they are")
 	if err := flags.Parse(args); err != nil {
 		return options{}, err
 	}
-	o := options{seed: *seed, keep: *keep}
+	o := options{seed: *seed, embedded: *embedded, engined: *engined, keep: *keep}
 	if o.seed == 0 {
 		o.seed = rand.Uint64N(1_000_000) + 1
 	}
@@ -95,7 +108,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	}
 	defer func() {
 		if o.keep {
-			fmt.Fprintln(out, "the databases are kept in", dir)
+			fmt.Fprintln(out, "the databases and logs are kept in", dir)
 			return
 		}
 		err = errors.Join(err, os.RemoveAll(dir))
@@ -118,7 +131,7 @@ func happen(ctx context.Context, o options, dir string, out io.Writer) (in repor
 	show.line("%d orders, seed %d (go run ./examples/saga -seed %d has the same faults)", len(o.file.Orders), o.seed, o.seed)
 	f, err := fleet.Start(ctx, fleet.Config{
 		Dir: dir, Seed: &o.seed, Shelves: shelves(o.file),
-		Died: func(s wire.Service) { show.line("%s has died, and is started again", s) },
+		Died: func(s wire.Service, _ error) { show.line("%s has died, and is started again", s) },
 	})
 	if err != nil {
 		return in, err
@@ -128,9 +141,14 @@ func happen(ctx context.Context, o options, dir string, out io.Writer) (in repor
 		defer cancel()
 		err = errors.Join(err, f.Stop(stop))
 	}()
-	s := newSupervisor(o, dir, f.URL, show)
-	if err := s.supervise(ctx); err != nil {
-		return in, errors.Join(err, f.Err())
+	s := newSupervisor(o, dir, f, show)
+	if o.embedded {
+		err = s.embedded()
+	} else {
+		err = s.separate(ctx, o.engined)
+	}
+	if err != nil {
+		return in, err
 	}
 	ledgers, err := f.Collect(ctx)
 	if err != nil {
@@ -138,10 +156,9 @@ func happen(ctx context.Context, o options, dir string, out io.Writer) (in repor
 	}
 	return report.Input{
 		Seed: o.seed, Took: time.Since(began), File: o.file, Outcomes: s.outcomes(), Ledgers: ledgers,
-		Engine: report.Engine{
-			Kills: s.kills, Retries: int64(s.closed.Retries), Skipped: s.skipped, Compensations: int64(s.closed.Undone),
-		},
-		Story: report.Story{Order: s.config.Show, Lines: s.closed.History},
+		Blows:  s.blowsDealt(),
+		Engine: report.Engine{Retries: int64(s.closed.Retries), Skipped: int64(s.skipped), Compensations: int64(s.closed.Undone)},
+		Story:  s.closed.Story,
 	}, nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,18 +11,12 @@ import (
 
 	"github.com/engined/engined/examples/saga/internal/orders"
 	"github.com/engined/engined/examples/saga/internal/report"
-	"github.com/engined/engined/examples/saga/internal/service"
 )
 
 // TestMain lets the test binary be the processes that the example starts.
 func TestMain(m *testing.M) {
-	var err error
-	switch {
-	case os.Getenv(service.Env) != "":
-		err = service.Main(context.Background(), os.Stdin, os.Stdout, slog.New(slog.NewTextHandler(os.Stderr, nil)))
-	case os.Getenv(shopEnv) != "":
-		err = runShop(context.Background(), os.Stdin, os.Stdout)
-	default:
+	isChild, err := child(context.Background())
+	if !isChild {
 		os.Exit(m.Run())
 	}
 	if err != nil {
@@ -32,16 +25,30 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// The example itself, at one seed: real processes, real kills, balanced books.
+// The example itself, in either form: real processes, real kills, balanced books.
 func TestTheBooksBalanceThroughEveryFaultAndKill(t *testing.T) {
-	var out bytes.Buffer
-	if err := run(t.Context(), []string{"-seed", "20261201"}, &out); err != nil {
-		t.Fatalf("%v\n%s", err, out.String())
-	}
-	for _, part := range []string{"BALANCED", "killed with -9", "their steps are done and not run again", "The history of order-"} {
-		if !strings.Contains(out.String(), part) {
-			t.Errorf("the page does not say %q", part)
-		}
+	for name, c := range map[string]struct {
+		args  []string
+		tells []string
+	}{
+		"engined and two workers": {[]string{"-seed", "20261201"}, []string{
+			"the engine was killed with -9, with ", "worker 1 was killed with -9, with ", "worker 2 was killed with -9, with ",
+			"was frozen with SIGSTOP, with ", "goes on, after ",
+		}},
+		"all in one": {[]string{"-seed", "20261202", "-embedded"}, []string{"the shop was killed with -9, with "}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var out bytes.Buffer
+			if err := run(t.Context(), c.args, &out); err != nil {
+				t.Fatalf("%v\n%s", err, out.String())
+			}
+			for _, part := range append(c.tells, "BALANCED", "of their steps are done and not run again", "The history of order-") {
+				if !strings.Contains(out.String(), part) {
+					t.Errorf("the page does not say %q", part)
+				}
+			}
+		})
 	}
 }
 

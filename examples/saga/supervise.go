@@ -1,177 +1,203 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"math/rand/v2"
-	"os"
-	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/engined/engined/examples/saga/internal/fleet"
+	"github.com/engined/engined/examples/saga/internal/orders"
 	"github.com/engined/engined/examples/saga/internal/report"
 	"github.com/engined/engined/examples/saga/internal/wire"
 	pb "github.com/engined/engined/proto/enginepb"
 )
 
-// killAt are the shares of orders ended, in percent, after which the shop is
-// killed; the exact moment is drawn. One more than must be, since the last may
-// find nothing under way.
-var killAt = []int{8, 30, 55, 75}
-
-// window is how many orders are under way at once.
-const window = 12
-
-// supervisor starts the shop, kills it with -9 in the middle, and starts it again
-// until it says that all orders have ended.
+// supervisor has the orders placed, strikes at the processes in the middle, and
+// notes what becomes of the orders.
 type supervisor struct {
-	config shopConfig
+	orders []orders.Order
+	fleet  *fleet.Fleet
+	dir    string
 	show   *screen
 	rand   *rand.Rand
+	blows  []*blow
 
-	ended   map[string]*ended
-	kills   int64
-	skipped int64
+	mu     sync.Mutex
+	placed map[string]bool
+	ended  map[string]*ended
+	// skipped counts the steps of the orders that another process took up.
+	skipped int
 	closed  *summary
+	all     chan struct{} // closed when closed is set
 }
 
-func newSupervisor(o options, dir string, url func(wire.Service) string, show *screen) *supervisor {
-	s := &supervisor{
-		show: show, rand: rand.New(rand.NewPCG(o.seed, 1)), ended: map[string]*ended{},
-		config: shopConfig{
-			Database: filepath.Join(dir, "engined.db"), URLs: map[wire.Service]string{}, Orders: o.file.Orders, Window: window,
-		},
+// blow is something bad that happens to a process, more than once if it stands
+// more than once among the blows.
+type blow struct {
+	report.Blow
+	// strike does it, and returns which orders another process took up, if it is
+	// not the process itself that says so.
+	strike func(ctx context.Context) (*taken, error)
+}
+
+func newSupervisor(o options, dir string, f *fleet.Fleet, show *screen) *supervisor {
+	return &supervisor{
+		orders: o.file.Orders, fleet: f, dir: dir, show: show, rand: rand.New(rand.NewPCG(o.seed, 1)),
+		placed: map[string]bool{}, ended: map[string]*ended{}, all: make(chan struct{}),
 	}
+}
+
+// shopConfig is what every part of the shop has to know.
+func (s *supervisor) shopConfig() shopConfig {
+	c := shopConfig{URLs: map[wire.Service]string{}}
 	for _, service := range wire.Services() {
-		s.config.URLs[service] = url(service)
+		c.URLs[service] = s.fleet.URL(service)
 	}
-	return s
+	return c
 }
 
-// supervise returns when every order has ended.
-func (s *supervisor) supervise(ctx context.Context) error {
-	for s.closed == nil {
-		if err := s.life(ctx); err != nil {
-			return err
+func (s *supervisor) path(name string) string { return filepath.Join(s.dir, name) }
+
+var errAllEnded = errors.New("all orders have ended")
+
+// strikeDuring lets work run to its end, and meanwhile the blows fall.
+func (s *supervisor) strikeDuring(ctx context.Context, work func(context.Context) error) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	var striker sync.WaitGroup
+	striker.Go(func() {
+		if err := s.strikeAll(ctx); err != nil {
+			stop(err)
 		}
-	}
-	return nil
+	})
+	err := work(ctx)
+	stop(errAllEnded)
+	striker.Wait()
+	return err
 }
 
-// life is one process of the shop, from its start to its end or its kill.
-func (s *supervisor) life(ctx context.Context) error {
-	exe, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	s.config.Show = s.tellOf()
-	config, err := json.Marshal(s.config)
-	if err != nil {
-		return err
-	}
-	cmd := exec.CommandContext(ctx, exe)
-	cmd.Env = append(os.Environ(), shopEnv+"=1")
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	if _, err := in.Write(config); err != nil {
-		return errors.Join(err, cmd.Process.Kill(), cmd.Wait())
-	}
-	killed, err := s.watch(cmd.Process, out)
-	werr := cmd.Wait()
-	switch {
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case err != nil:
-		return err
-	case killed:
-		return nil
-	case werr != nil:
-		return fmt.Errorf("the shop ended by itself: %w", werr)
-	}
-	return nil
-}
+// The first blow falls when so many percent of the orders have ended, the last
+// when so many have: neither at the very start, nor when hardly any is left.
+const firstAt, lastAt = 8, 70
 
-// watch reads what the shop says, and kills it when it is time.
-func (s *supervisor) watch(p *os.Process, out io.Reader) (killed bool, err error) {
-	var kill sync.Once
-	lines := bufio.NewScanner(out)
-	lines.Buffer(nil, 16<<20)
-	for lines.Scan() {
-		var n news
-		if err := json.Unmarshal(lines.Bytes(), &n); err != nil {
-			return killed, fmt.Errorf("the shop said %q: %w", lines.Text(), err)
+// strikeAll has the blows fall one after the other, while there are orders.
+func (s *supervisor) strikeAll(ctx context.Context) error {
+	for i, b := range s.blows {
+		at := firstAt + (lastAt-firstAt)*i/max(1, len(s.blows)-1)
+		if !s.reach(ctx, at) {
+			return nil
 		}
-		s.take(n)
-		if killed || !s.due() {
+		n := s.underWay()
+		if n == 0 {
 			continue
 		}
-		// Some moment soon, not the one at which it spoke.
-		killed = true
-		delay := time.Duration(s.rand.IntN(150)) * time.Millisecond
-		timer := time.AfterFunc(delay, func() { kill.Do(func() { _ = p.Kill() }) })
-		defer timer.Stop()
-	}
-	if killed && s.closed == nil {
-		s.kills++
-		s.show.line("the shop was killed with -9, with %d orders under way", s.underWay())
-	}
-	return killed, lines.Err()
-}
-
-// due says whether the shop has come far enough to be killed once more.
-func (s *supervisor) due() bool {
-	n := int(s.kills)
-	return n < len(killAt) && len(s.ended)*100 >= killAt[n]*len(s.config.Orders) && len(s.ended) < len(s.config.Orders)
-}
-
-func (s *supervisor) underWay() int { return min(len(s.config.Orders)-len(s.ended), window) }
-
-func (s *supervisor) take(n news) {
-	switch {
-	case n.Opened != nil:
-		s.skipped += int64(n.Opened.Skipped)
-		s.show.line("the shop opens: %d orders are under way, %d of their steps are done and not run again",
-			n.Opened.UnderWay, n.Opened.Skipped)
-	case n.Ended != nil:
-		if s.ended[n.Ended.Order] == nil {
-			s.ended[n.Ended.Order] = n.Ended
-			s.show.order(len(s.ended), n.Ended)
+		b.N++
+		s.show.line("%s, with %d orders under way", b.What, n)
+		t, err := b.strike(ctx)
+		if ctx.Err() != nil {
+			return nil
 		}
-	case n.Closed != nil:
-		s.closed = n.Closed
+		if err != nil {
+			return err
+		}
+		s.take(news{Taken: t})
+	}
+	return nil
+}
+
+// reach waits for some moment after so many percent of the orders have ended.
+// It returns false when ctx ends before.
+func (s *supervisor) reach(ctx context.Context, percent int) bool {
+	for s.endedPercent() < percent {
+		if !rest(ctx, 5*time.Millisecond) {
+			return false
+		}
+	}
+	return rest(ctx, s.draw(0, 150*time.Millisecond))
+}
+
+// rest waits. It returns false when ctx ends before.
+func rest(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
-// tellOf chooses the order whose history is told: one that was compensated if
-// there is one already.
-func (s *supervisor) tellOf() string {
-	for _, o := range s.config.Orders {
+// draw draws a time. Only one goroutine at a time may.
+func (s *supervisor) draw(from, to time.Duration) time.Duration {
+	return from + time.Duration(s.rand.Int64N(int64(to-from)))
+}
+
+func (s *supervisor) endedPercent() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.ended) * 100 / len(s.orders)
+}
+
+func (s *supervisor) underWay() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.placed) - len(s.ended)
+}
+
+// take notes what has happened. A process that was killed may say it again.
+func (s *supervisor) take(n news) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case n.Placed != "":
+		s.placed[n.Placed] = true
+	case n.Ended != nil && s.ended[n.Ended.Order] == nil:
+		s.placed[n.Ended.Order] = true
+		s.ended[n.Ended.Order] = n.Ended
+		s.show.order(len(s.ended), n.Ended)
+	case n.Taken != nil && n.Taken.Orders > 0:
+		s.skipped += n.Taken.Steps
+		s.show.line("%d orders are taken up again; %d of their steps are done and not run again", n.Taken.Orders, n.Taken.Steps)
+	case n.Closed != nil && s.closed == nil:
+		s.closed = n.Closed
+		close(s.all)
+	}
+}
+
+// tell chooses the order whose history is told: one that was compensated if there
+// is one already.
+func (s *supervisor) tell() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range s.orders {
 		if e := s.ended[o.ID]; e != nil && e.Undo == pb.UndoState_UNDO_STATE_COMPENSATED {
 			return o.ID
 		}
 	}
-	return s.config.Orders[0].ID
+	return s.orders[0].ID
+}
+
+// blowsDealt are the blows by their names, for the report.
+func (s *supervisor) blowsDealt() []report.Blow {
+	all := []report.Blow{{What: "a step was lost with its worker", N: int64(s.closed.Lost), Least: 1}}
+	for i, b := range s.blows {
+		if slices.Index(s.blows, b) == i {
+			all = append(all, b.Blow)
+		}
+	}
+	slices.SortFunc(all, func(a, b report.Blow) int { return strings.Compare(a.What, b.What) })
+	return all
 }
 
 // outcomes are the engine's, for the report.
 func (s *supervisor) outcomes() []report.Outcome {
 	var all []report.Outcome
-	for _, o := range s.config.Orders {
+	for _, o := range s.orders {
 		e := s.ended[o.ID]
 		if e == nil {
 			all = append(all, report.Outcome{Order: o.ID, Status: "running", Broken: true})

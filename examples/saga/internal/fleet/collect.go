@@ -49,8 +49,8 @@ func (f *Fleet) ask(ctx context.Context, method, url string, into any) error {
 		select {
 		case <-ctx.Done():
 			return errors.Join(context.Cause(ctx), err)
-		case <-f.ctx.Done():
-			return errors.Join(context.Cause(f.ctx), err)
+		case <-f.Context().Done():
+			return errors.Join(context.Cause(f.Context()), err)
 		case <-time.After(collectPause):
 		}
 	}

@@ -77,7 +77,6 @@ var shelves = []wire.Shelf{{SKU: "A", Initial: 5}}
 
 func start(t *testing.T, c fleet.Config) *fleet.Fleet {
 	t.Helper()
-	c.Log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 	c.Shelves = shelves
 	if c.Dir == "" {
 		c.Dir = t.TempDir()
@@ -230,7 +229,7 @@ func TestACallThatWaitsForItsUndoComesThoughTheUndoKilledTheService(t *testing.T
 
 func TestAKilledServiceComesBackWithItsLedger(t *testing.T) {
 	died := make(chan wire.Service, 10)
-	f := start(t, fleet.Config{Died: func(s wire.Service) { died <- s }})
+	f := start(t, fleet.Config{Died: func(s wire.Service, _ error) { died <- s }})
 	insist(t, f, wire.Payments, "k", charge)
 	for range 3 {
 		if err := f.Kill(wire.Payments); err != nil {
@@ -289,7 +288,7 @@ func TestAServiceThatCannotStartAgainEndsTheFleet(t *testing.T) {
 	if err := f.Kill(wire.Mail); err != nil {
 		t.Fatal(err)
 	}
-	<-f.Done()
+	<-f.Context().Done()
 	if err := f.Err(); err == nil || !strings.Contains(err.Error(), "mail") {
 		t.Error(err)
 	}

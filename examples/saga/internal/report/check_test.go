@@ -35,8 +35,8 @@ func balanced() report.Input {
 		faults = append(faults, wire.Fault{Kind: string(k), Endpoint: wire.Charge, Key: "c1", Try: 1})
 	}
 	return report.Input{
-		File:   file,
-		Engine: report.Engine{Kills: 3},
+		File:  file,
+		Blows: []report.Blow{{What: "it was killed", N: 3, Least: 3}, {What: "it was frozen", N: 1}},
 		Outcomes: []report.Outcome{
 			{Order: "ok", Status: report.Completed}, {Order: "sealed", Status: "failed", Undo: "compensated"},
 			{Order: "back", Status: "failed", Undo: "compensated"}, {Order: "no", Status: "failed"},
@@ -263,8 +263,9 @@ func TestARunWithoutAWantedFaultIsVoid(t *testing.T) {
 		}
 	}
 	in := balanced()
-	in.Engine.Kills = report.MinKills - 1
-	if v, ok := errors.AsType[*report.VoidError](report.Judge(in)); !ok || v.Kills != report.MinKills-1 {
+	in.Blows[0].N = 2
+	v, ok := errors.AsType[*report.VoidError](report.Judge(in))
+	if !ok || !slices.Equal(v.Few, in.Blows[:1]) || v.Error() != "the run is void: it was killed 2 times and not 3" {
 		t.Errorf("with few kills: %v", v)
 	}
 	in.Outcomes[1].Broken = true

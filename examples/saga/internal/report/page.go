@@ -51,6 +51,7 @@ func page(in Input, verdict error, colours bool) string {
 	s.line(bold, "The saga example, seed %d: %d orders in %s", in.Seed, len(in.File.Orders), in.Took.Round(100*time.Millisecond))
 	s.verdict(verdict)
 	s.outcomes(in)
+	s.blows(in.Blows)
 	s.engine(in.Engine)
 	s.balance(in)
 	s.services(in.Ledgers)
@@ -118,13 +119,23 @@ func (s *sheet) outcomes(in Input) {
 	}
 }
 
+func (s *sheet) blows(blows []Blow) {
+	s.title("Blows")
+	for _, b := range blows {
+		colour := plain
+		if b.N < b.Least {
+			colour = red
+		}
+		s.line(colour, "  %s %5d", pad(b.What, 64), b.N)
+	}
+}
+
 func (s *sheet) engine(e Engine) {
 	s.title("Engine")
 	for _, c := range []struct {
 		name string
 		n    int64
 	}{
-		{"killed with -9 and started again", e.Kills},
 		{"attempts after a step's first", e.Retries},
 		{"steps that replay took from the history", e.Skipped},
 		{"undos run", e.Compensations},

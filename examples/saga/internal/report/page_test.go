@@ -74,7 +74,7 @@ func TestOnlyATerminalGetsColours(t *testing.T) {
 
 func TestABadRunSaysSoFirst(t *testing.T) {
 	in := hard()
-	in.Engine.Kills = 0
+	in.Blows[0].N = 0
 	page := write(t, in, false)
 	for _, f := range report.Check(in) {
 		// Wrapped, but whole.
@@ -97,13 +97,13 @@ func TestABadRunSaysSoFirst(t *testing.T) {
 
 func TestAPageTellsWhatHappened(t *testing.T) {
 	in := balanced()
-	in.Engine = report.Engine{Kills: 4, Retries: 71, Skipped: 12, Compensations: 5}
+	in.Engine = report.Engine{Retries: 71, Skipped: 12, Compensations: 5}
 	in.Story = report.Story{Order: "ok", Lines: []string{"1 WorkflowStarted"}}
 	page := write(t, in, false)
 	for _, want := range []string{
 		"BALANCED", "completed", "failed, compensated", "2.50 EUR",
 		"4.50 EUR charged", "2.50 EUR shipped", "2.00 EUR refunded", "15 at first", "12 left", "3 sold",
-		"71", "delivered after its undo", "The history of ok", "1 WorkflowStarted",
+		"it was killed", "71", "delivered after its undo", "The history of ok", "1 WorkflowStarted",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("%q is not in\n%s", want, page)

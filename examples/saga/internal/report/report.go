@@ -18,9 +18,6 @@ import (
 	"github.com/engined/engined/examples/saga/internal/wire"
 )
 
-// MinKills is how often the engine must have been killed for a run to count.
-const MinKills = 3
-
 // Completed is the status of an order whose workflow returned without an error.
 // Every other status means that nothing of the order may be left.
 const Completed = "completed"
@@ -35,7 +32,9 @@ type Input struct {
 	Outcomes []Outcome
 	// Ledgers are the services', read when nothing was under way any more.
 	Ledgers []wire.Ledger
-	Engine  Engine
+	// Blows are what the processes of the engine and the shop had to take.
+	Blows  []Blow
+	Engine Engine
 	// Story is one order's history.
 	Story Story
 }
@@ -56,9 +55,17 @@ type Outcome struct {
 	Broken bool
 }
 
+// Blow is something bad that happened to a process, and how often.
+type Blow struct {
+	// What is a sentence, such as "the engine was killed with -9".
+	What string
+	N    int64
+	// Least is how often it must have happened for the run to count.
+	Least int64
+}
+
 // Engine is what was counted of the engine.
 type Engine struct {
-	Kills         int64 // with -9, in the middle
 	Retries       int64 // attempts after the first
 	Skipped       int64 // steps that replay took from the history
 	Compensations int64 // undos that the engine ran
@@ -87,9 +94,8 @@ func (e *ImbalanceError) Error() string {
 type VoidError struct {
 	// Missing are the faults of which none happened.
 	Missing []chaos.Kind
-	// Kills is how often the engine was killed when that is fewer than MinKills,
-	// and -1 when it is not.
-	Kills int64
+	// Few are the blows that came less often than they must.
+	Few []Blow
 }
 
 func (e *VoidError) Error() string {
@@ -97,8 +103,8 @@ func (e *VoidError) Error() string {
 	for _, k := range e.Missing {
 		why = append(why, fmt.Sprintf("no call was %q", k))
 	}
-	if e.Kills >= 0 {
-		why = append(why, fmt.Sprintf("the engine was killed %d times and not %d", e.Kills, MinKills))
+	for _, b := range e.Few {
+		why = append(why, fmt.Sprintf("%s %d times and not %d", b.What, b.N, b.Least))
 	}
 	return "the run is void: " + strings.Join(why, ", ")
 }
@@ -110,17 +116,19 @@ func Judge(in Input) error {
 	if found := Check(in); len(found) > 0 {
 		imbalance = &ImbalanceError{found}
 	}
-	v := &VoidError{Kills: -1}
+	v := &VoidError{}
 	seen := happened(in.Ledgers)
 	for _, k := range chaos.Wanted() {
 		if seen[k] == 0 {
 			v.Missing = append(v.Missing, k)
 		}
 	}
-	if in.Engine.Kills < MinKills {
-		v.Kills = in.Engine.Kills
+	for _, b := range in.Blows {
+		if b.N < b.Least {
+			v.Few = append(v.Few, b)
+		}
 	}
-	if len(v.Missing) > 0 || v.Kills >= 0 {
+	if len(v.Missing) > 0 || len(v.Few) > 0 {
 		void = v
 	}
 	return errors.Join(imbalance, void)

@@ -8,14 +8,13 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
-	"os/signal"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/engined/engined/examples/saga/internal/ledger"
+	"github.com/engined/engined/examples/saga/internal/proc"
 )
 
 // Ready begins the line that a service prints when it takes calls; its address
@@ -32,8 +31,7 @@ const (
 )
 
 // Run serves until ctx ends or parent does: a service must not outlive its
-// supervisor, and the end of the supervisor's pipe is the one sign of it that a
-// kill -9 gives, too. It prints the Ready line on out.
+// supervisor (see proc.Child). It prints the Ready line on out.
 func Run(ctx context.Context, c Config, parent io.Reader, out io.Writer, log *slog.Logger) (err error) {
 	l, err := ledger.Open(ctx, c.Path, c.Service, c.Shelves)
 	if err != nil {
@@ -53,15 +51,12 @@ func Run(ctx context.Context, c Config, parent io.Reader, out io.Writer, log *sl
 	if _, err := fmt.Fprintln(out, Ready+listener.Addr().String()); err != nil {
 		return errors.Join(fmt.Errorf("%s: say where it listens: %w", c.Service, err), listener.Close())
 	}
-	return serve(ctx, web, listener, parent)
+	return serve(proc.Child(ctx, parent), web, listener)
 }
 
 // Main is the whole life of a process that Env has made a service: in is its
 // standard input.
 func Main(ctx context.Context, in io.Reader, out io.Writer, log *slog.Logger) error {
-	// Ctrl-C reaches every process of the terminal; a service ends when its
-	// supervisor wants it to, after the callers.
-	signal.Ignore(os.Interrupt)
 	c, err := ReadConfig(in)
 	if err != nil {
 		return err
@@ -69,19 +64,9 @@ func Main(ctx context.Context, in io.Reader, out io.Writer, log *slog.Logger) er
 	return Run(ctx, c, in, out, log)
 }
 
-func serve(ctx context.Context, web *http.Server, listener net.Listener, parent io.Reader) error {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	orphaned := func() {
-		// Nothing is ever written there: it ends, or its end fails, and both mean that
-		// nobody is left.
-		_, _ = io.Copy(io.Discard, parent)
-		stop()
-	}
+func serve(ctx context.Context, web *http.Server, listener net.Listener) error {
 	served := make(chan error, 1)
-	// Neither is waited for: the first ends with the process, the second says so.
-	var aside sync.WaitGroup
-	aside.Go(orphaned)
+	var aside sync.WaitGroup // not waited for: it says when it ends
 	aside.Go(func() { served <- web.Serve(listener) })
 	select {
 	case err := <-served:
