@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/engined/engined/engine/match"
 	"github.com/engined/engined/engine/store"
 	"github.com/engined/engined/history"
 	pb "github.com/engined/engined/proto/enginepb"
@@ -168,6 +169,66 @@ func TestAnAnswerToNothingIsDealtWith(t *testing.T) {
 		if len(acks) != 1 {
 			t.Errorf("an answer to delivery %v was acknowledged %d times", d, len(acks))
 		}
+	}
+}
+
+// Every word of a worker that its build can go on is dealt with once: when what it
+// changes is durable, or at once if there is nothing.
+func TestEveryFaultIsAcknowledgedOnce(t *testing.T) {
+	for name, prepare := range map[string][]string{
+		"a run that is held":         {"fault a", "save"},
+		"a run that is not":          {},
+		"one that has left memory":   {"decide a: complete", "save", "evict a"},
+		"one that cannot be read":    {"decide a: complete", "save", "evict a", "reads fail"},
+		"one that is read, and held": {"fault a", "save", "crash"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := begun(t)
+			r.script(prepare...)
+			f := &Fault{Origin: r.origin("w1"), Fault: &pb.Fault{
+				Run: r.stamps["a"].Assign.Run, Stamp: &pb.Stamp{}, Kind: pb.FaultKind_FAULT_KIND_RECOVERED,
+			}}
+			acks := 0
+			for r.queue = []Input{f}; len(r.queue) > 0; r.queue = r.queue[1:] {
+				out := r.s.Step(r.now, r.queue[0])
+				acks += len(out.Acks)
+				for _, c := range out.Changes {
+					acks += len(c.Acks)
+				}
+				r.apply(out)
+				if r.unreadable && len(r.queue) == 1 {
+					r.unreadable = false
+					r.queue = append(r.queue, &Woken{Run: store.RunNo(f.Run)}) // it is read again
+				}
+			}
+			if acks != 1 {
+				t.Errorf("it was acknowledged %d times", acks)
+			}
+		})
+	}
+}
+
+// Every shard is told what a worker has; each looks at its own alone.
+func TestDeliveriesOfOtherShardsAreNotLookedAt(t *testing.T) {
+	r := begun(t)
+	other := int64(store.MakeRunNo(3, 1))
+	out := r.s.Step(r.now, &WorkerBack{Worker: "w1", Received: []*pb.Delivery{nil, {}, {Run: -5}, {Run: other, Op: "#1"}}})
+	if len(out.Loads) > 0 || len(out.Changes) > 0 {
+		t.Errorf("loads %v, changes %v", out.Loads, out.Changes)
+	}
+}
+
+// A slot that was on its way when the run was held is given back.
+func TestASlotOfferedToAHeldRunIsGivenBack(t *testing.T) {
+	r := newRig(t)
+	r.script("worker w1 slots=0", "start a", "save", "decide a: activity #1 Charge", "save")
+	run := r.run("a")
+	key := nextDelivery(run, run.Entries["#1"])
+	r.m.Connect(match.Worker{ID: "w2", Namespace: "default", Queue: "default", ActivityTypes: allTypes, Slots: 1})
+	run.State.Hold = &pb.Hold{Kind: pb.HoldKind_HOLD_KIND_QUARANTINED}
+	r.step(&SlotOffered{Worker: "w2", Delivery: key})
+	if used, _ := r.m.Usage("w2"); used != 0 || started(run.Entries["#1"].activity()) {
+		t.Errorf("w2 uses %d slots, the activity is %s", used, phaseText(run.Entries["#1"].activity().Phase))
 	}
 }
 

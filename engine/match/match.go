@@ -225,7 +225,9 @@ func (m *Matcher) Slot(d DeliveryKey, n Need) (string, bool) {
 	m.ticket++
 	c := &claim[DeliveryKey]{key: d, need: n, ticket: m.ticket}
 	m.slots[d] = c
-	if lineOf(m.slotWait, poolOf(n)).empty() && (!n.Suspect || lineOf(m.suspectWait, poolOf(n)).empty()) {
+	// Suspects that wait do so because whoever has a slot has another: they are in
+	// nobody's way.
+	if lineOf(m.slotWait, poolOf(n)).empty() {
 		if w := m.pickForSlot(n); w != nil {
 			m.giveSlot(c, w)
 			return w.ID, true

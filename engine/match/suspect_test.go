@@ -67,6 +67,14 @@ func TestASuspectIsOnlyOvertakenWhileItMust(t *testing.T) {
 	if want := []int64{4, 3, 6, 5}; !slices.Equal(got, want) {
 		t.Errorf("the slots went to %v, want %v", got, want)
 	}
+	// And it overtakes nobody.
+	m = connected(1, "w1")
+	m.Slot(key(1), need("A"))
+	m.Slot(key(2), need("A"))
+	m.Slot(key(3), suspect("A"))
+	if offers := m.Free(key(1)); offers[0].Delivery != key(2) {
+		t.Errorf("offered %v", offers)
+	}
 }
 
 func TestASuspectThatWasOfferedASlotIsStillOneWhenItTakesIt(t *testing.T) {
@@ -79,6 +87,9 @@ func TestASuspectThatWasOfferedASlotIsStillOneWhenItTakesIt(t *testing.T) {
 	// It is cleared while the offer is under way; its flag goes with its slot.
 	if !m.Hold(key(1), "w1", false) {
 		t.Fatal("the slot was not held")
+	}
+	if n := m.workers["w1"].suspects; n != 1 {
+		t.Errorf("w1 counts %d suspects", n)
 	}
 	if offers := m.Free(key(1)); len(offers) != 1 || offers[0].Delivery != key(2) {
 		t.Errorf("offered %v", offers)
