@@ -53,7 +53,8 @@ func (s *supervisor) separate(ctx context.Context, engined string) (err error) {
 
 func (s *supervisor) build(ctx context.Context) (engined string, err error) {
 	engined = s.path("engined")
-	out, err := exec.CommandContext(ctx, "go", "build", "-o", engined, "github.com/engined/engined/cmd/engined").CombinedOutput()
+	// Without what debuggers need it is linked in half the time.
+	out, err := exec.CommandContext(ctx, "go", "build", "-ldflags=-s", "-o", engined, "github.com/engined/engined/cmd/engined").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build engined (-engined gives one that is there): %w\n%s", err, out)
 	}

@@ -14,7 +14,7 @@ var services *shop.Shop
 
 // patience is how long the example tries before it gives a step up. A real shop
 // would take the defaults, which are a hundred times as patient.
-var patience = workflow.Retry{Attempts: 30, Base: 50 * time.Millisecond, Cap: 500 * time.Millisecond}
+var patience = workflow.Retry{Attempts: 20, Base: 50 * time.Millisecond, Cap: 500 * time.Millisecond}
 
 // Receipt is what a customer gets for an order that was shipped.
 type Receipt struct {
