@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/engined/engined/cmd/engined/internal/cli"
 	"github.com/engined/engined/cmd/engined/internal/config"
 	"github.com/engined/engined/cmd/engined/internal/server"
 )
@@ -81,5 +82,21 @@ a shell completes them.`,
 		PersistentPreRun: func(*cobra.Command, []string) { *begun = true },
 	}
 	root.AddCommand(devCommand(), serveCommand(), configCommand(), versionCommand())
+	root.AddCommand(cli.Commands()...)
+	for _, c := range root.Commands() {
+		strict(c)
+	}
 	return root, begun
+}
+
+// strict lets groups of commands refuse a name that is none of theirs: cobra
+// alone would print the help and succeed.
+func strict(c *cobra.Command) {
+	if c.HasSubCommands() && !c.Runnable() {
+		c.Args = cobra.NoArgs
+		c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+	}
+	for _, sub := range c.Commands() {
+		strict(sub)
+	}
 }

@@ -43,6 +43,8 @@ func TestAWrongCommandLineIsToldInALineAndEndsWithCode2(t *testing.T) {
 		"serve --nothing":               "engined: unknown flag: --nothing\nsee engined serve --help\n",
 		"nothing":                       "engined: unknown command \"nothing\" for \"engined\"\nsee engined --help\n",
 		"config nothing":                "engined: unknown command \"nothing\" for \"engined config\"\nsee engined config --help\n",
+		"workflow nothing":              "engined: unknown command \"nothing\" for \"engined workflow\"\nsee engined workflow --help\n",
+		"workflow list --output x":      "engined: --output \"x\": it is one of table, json, jsonl",
 		"dev x":                         "engined: unknown command \"x\" for \"engined dev\"\nsee engined dev --help\n",
 		"dev --config x":                "engined: unknown flag: --config\nsee engined dev --help\n",
 		"serve --shards x":              "engined: configuration: shards (flag --shards): \"x\" is not a whole number from 0 to 32768\n",
@@ -252,8 +254,13 @@ func TestDevKeepsItsFileAndSaysHowToTryIt(t *testing.T) {
 		if filepath.Base(p.lines["database"]) != "engined.db" {
 			t.Errorf("it printed %v", p.lines)
 		}
+		// What it says to try works.
+		try := strings.Fields("workflow list --address " + p.lines["grpc"])
+		if code, _, errs := command(t, try...); code != 0 {
+			t.Errorf("%v: code %d, %s", try, code, errs)
+		}
 		rest, code := p.end(t, os.Interrupt)
-		if code != 0 || !strings.Contains(rest, want) || !strings.Contains(rest, "engined workflow list --address "+p.lines["grpc"]+"\n") {
+		if code != 0 || !strings.Contains(rest, want) || !strings.Contains(rest, "    engined "+strings.Join(try, " ")+"\n") {
 			t.Errorf("code %d, it printed %q", code, rest)
 		}
 	}

@@ -237,7 +237,7 @@ func TestWithoutInsecureOnlyLoopbackIsAllowed(t *testing.T) {
 
 func TestAVariableThatIsAlmostAnOptionIsTold(t *testing.T) {
 	c, err := load(t, given{env: []string{
-		"ENGINED_GRPC_ADRESS=x", "ENGINED_SHARD=4", "ENGINED_PORT=tcp://10.0.0.1:7450", "ENGINED_SERVICE_HOST=10.0.0.1", "SHARDS=1",
+		"ENGINED_GRPC_ADRESS=x", "ENGINED_SHARD=4", "ENGINED_PORT=tcp://10.0.0.1:7450", "ENGINED_SERVICE_HOST=10.0.0.1", "ENGINED_ADDRESS=x", "ENGINED_NAMESPACE=x", "SHARDS=1",
 	}})
 	if err != nil {
 		t.Fatal(err)
