@@ -139,7 +139,9 @@ func happen(ctx context.Context, o options, dir string, out io.Writer) (in repor
 	defer func() {
 		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
-		err = errors.Join(err, f.Stop(stop))
+		if failed := f.Stop(stop); err == nil {
+			err = failed
+		}
 	}()
 	s := newSupervisor(o, dir, f, show)
 	if o.embedded {

@@ -128,9 +128,9 @@ func (s *supervisor) plan(c *customers, engine *proc.Process, workers []*proc.Pr
 	s.blows = append(s.blows, &blow{
 		Blow: report.Blow{What: fmt.Sprintf("worker %d was frozen with SIGSTOP", i+1), Least: 1},
 		strike: c.losing(func(ctx context.Context) error {
-			err := workers[i].Freeze()
+			began, err := time.Now(), workers[i].Freeze()
 			rest(ctx, nap)
-			s.show.line("worker %d goes on, after %.1fs", i+1, nap.Seconds())
+			s.show.line("worker %d goes on, after %.1fs", i+1, time.Since(began).Seconds())
 			return errors.Join(err, workers[i].Thaw())
 		}),
 	})
