@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"net"
 	"testing"
 
 	"github.com/engined/engined/internal/apierr"
@@ -66,5 +67,18 @@ func TestAHistoryIsFollowedToItsEnd(t *testing.T) {
 	_, err := l.client.History(t.Context(), &pb.HistoryRequest{Run: ref("nobody"), Wait: true})
 	if !apierr.Is(rpcerr.FromStatus(t.Context(), "history", err), apierr.NotFound) {
 		t.Errorf("a run that is not there: %v", err)
+	}
+}
+
+func TestAServerThatWasStoppedBeforeItBeganLeavesNothing(t *testing.T) {
+	l := newLab(t, Options{})
+	s := NewServer(l.e, Options{})
+	s.Stop(t.Context())
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Serve(lis); err != nil || s.group != nil {
+		t.Errorf("serve after stop: %v, group %v", err, s.group)
 	}
 }

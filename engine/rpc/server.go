@@ -101,6 +101,10 @@ func NewServer(e *engine.Engine, o Options) *Server {
 // called for several listeners, but not after Stop.
 func (s *Server) Serve(lis net.Listener) error {
 	s.mu.Lock()
+	if s.calls.stopping() {
+		s.mu.Unlock()
+		return lis.Close() // it was stopped before it began
+	}
 	if s.group == nil {
 		// The watch ends by Stop, after the streams that it watches.
 		s.group = svc.New(context.Background())
