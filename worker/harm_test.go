@@ -16,6 +16,9 @@ type badError struct{}
 
 func (badError) Error() string { panic("unreadable") }
 
+// nothing is a map that was never made.
+var nothing map[string]int
+
 // harms is what user code may do to its goroutine; says is in the report of it.
 var harms = map[string]struct {
 	do   func()
@@ -23,7 +26,7 @@ var harms = map[string]struct {
 }{
 	"panic":          {func() { panic("kaboom") }, "kaboom"},
 	"unreadable":     {func() { panic(badError{}) }, "unreadable"},
-	"nil map":        {func() { var m map[string]int; m["a"]++ }, "nil map"},
+	"nil map":        {func() { nothing["a"]++ }, "nil map"},
 	"nil pointer":    {func() { var p *shop; p.calls = nil }, "nil pointer"},
 	"out of range":   {func() { var s []int; i := 3; s[i]++ }, "out of range"},
 	"Goexit":         {runtime.Goexit, "Goexit"},

@@ -70,7 +70,7 @@ func (t trial) run(ctx context.Context) (took time.Duration, err error) {
 		return took, err
 	}
 	if n.Attempt != 2 {
-		return took, fmt.Errorf("B was given attempt %d, want 2: a lost worker uses an attempt", n.Attempt)
+		return took, fmt.Errorf("worker B was given attempt %d, want 2: a lost worker uses an attempt", n.Attempt)
 	}
 	if err := b.finish(); err != nil {
 		return took, err
