@@ -98,10 +98,12 @@ func (e *Engine) servingNamespace(op, namespace string) error {
 	return nil
 }
 
-// explain adds to a description what the desk knows: whether what a run waits
-// for exists at all.
+// explain adds to a description what is known of the workers: who they are, and
+// whether what a run waits for exists at all.
 func (e *Engine) explain(d *pb.DescribeResponse) {
+	d.Worker = e.whoIs(d.Worker)
 	for _, w := range d.Waiting {
+		w.Worker = e.whoIs(w.Worker)
 		if w.State != "waiting for a slot" {
 			continue
 		}
@@ -110,4 +112,12 @@ func (e *Engine) explain(d *pb.DescribeResponse) {
 			w.Ends = "a worker on queue " + w.Queue + " that knows the activity type " + w.Type
 		}
 	}
+}
+
+// whoIs puts the identity of a worker that is here beside its id.
+func (e *Engine) whoIs(worker string) string {
+	if w := e.workers.get(worker); w != nil && w.hello.Identity != "" {
+		return w.hello.Identity + " (" + worker + ")"
+	}
+	return worker
 }

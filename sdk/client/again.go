@@ -42,15 +42,15 @@ func again[Q, R any](ctx context.Context, c *Client, op string, call func(contex
 			return none, err
 		}
 		last = err
+		if time.Since(began) > policy.Cap {
+			try, failing = 0, time.Time{} // it has waited: for an answer, or for a run that is long
+		}
 		if failing.IsZero() {
 			failing = time.Now()
 		}
 		if !told && time.Since(failing) > patience {
 			told = true
 			c.o.Logger.Warn("a call has had no answer yet; it is repeated until its context ends", "op", op, "err", err)
-		}
-		if time.Since(began) > policy.Cap {
-			try = 0 // it has waited: for an answer, or for a run that is long
 		}
 		c.rest(ctx, policy.Delay(try, rand.Uint64()))
 	}
