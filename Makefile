@@ -1,6 +1,6 @@
 # The commands of the project. What CI runs stands in .ci/run, once.
 
-.PHONY: help fmt vet lint test race proto fuzz example verify
+.PHONY: help fmt vet lint test race proto fuzz example quickstart failover crowd verify
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' Makefile
@@ -29,6 +29,15 @@ fuzz: ## feed made-up bytes to the decoder of histories, a minute
 
 example: ## run the example: a saga through crashes
 	go run ./examples/saga
+
+quickstart: ## run every command of docs/quickstart.md
+	.ci/quickstart
+
+failover: ## measure how long a lost worker costs
+	go run ./bench/failover
+
+crowd: ## measure what guests cost an engine
+	go run ./bench/crowd
 
 verify: ## everything that CI checks
 	.ci/run
