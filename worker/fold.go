@@ -22,7 +22,7 @@ type run struct {
 	no    int64
 	stamp *pb.Stamp
 	// For people.
-	workflowID, workflowType string
+	workflowID, runID, workflowType string
 	// before is closed when an older copy of the run has ended; nil if there is
 	// none. over is closed when this one has, if a newer one waits for it; the
 	// worker's mu guards it.
@@ -53,7 +53,7 @@ func (w *Worker) newCopy(s *session, a *pb.Assign) *run {
 	r := &run{s: s, no: a.Run, stamp: a.Stamp}
 	if len(a.History) > 0 {
 		started := a.History[0].GetWorkflowStarted()
-		r.workflowID, r.workflowType = started.GetWorkflowId(), started.GetType()
+		r.workflowID, r.runID, r.workflowType = started.GetWorkflowId(), started.GetRunId(), started.GetType()
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -251,6 +251,9 @@ func (r *run) answer(decisions []*pb.Event, through int64) error {
 	}
 	var sent func(seq int64)
 	if records := r.code.Logs(); len(records) > 0 {
+		for i := range records {
+			records[i].AddAttrs(slog.String("workflow_id", r.workflowID), slog.String("run_id", r.runID), slog.String("workflow_type", r.workflowType))
+		}
 		sent = func(seq int64) { r.s.keepLogs(seq, records) }
 	}
 	r.decide(decisions[part:], through, size, sent)
@@ -283,7 +286,7 @@ func (r *run) begin(a *pb.Assign) ([]*pb.Event, int64, error) {
 		return nil, 0, &unknownTypeError{unknown("workflow", name, w.opts.Queue, w.registry.workflowNames())}
 	}
 	r.code = replay.New(replay.Config{
-		RunNo: a.Run, SameActivity: w.registry.sameActivity, ActivityName: w.registry.activityName, Spawn: w.spawn,
+		RunNo: a.Run, LogLevel: w.logLevel(), SameActivity: w.registry.sameActivity, ActivityName: w.registry.activityName, Spawn: w.spawn,
 		Position: &r.at,
 	}, t.body)
 	return r.code.Load(a.History, a.Processed, a.Folded)

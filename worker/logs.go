@@ -48,6 +48,18 @@ func (w *Worker) note(rec slog.Record) {
 	})
 }
 
+// logLevel is the lowest level that the log takes: what is below need not be kept
+// until a fold is durable.
+func (w *Worker) logLevel() slog.Level {
+	h := w.opts.Logger.Handler()
+	for _, l := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn} {
+		if h.Enabled(w.group.Context(), l) {
+			return l
+		}
+	}
+	return slog.LevelError
+}
+
 // warn writes a record of the worker's own without waiting for the handler.
 func (w *Worker) warn(level slog.Level, msg string, args ...any) {
 	rec := slog.NewRecord(time.Now(), level, msg, 0)

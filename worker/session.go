@@ -65,7 +65,7 @@ func (w *Worker) connect(ctx context.Context) error {
 		}
 		wait := reconnect.Delay(try, rand.Uint64())
 		if try&(try+1) == 0 { // less and less often
-			w.warn(slog.LevelWarn, "the stream to the engine has ended; connecting again", "err", fmt.Sprint(err), "in", wait, "try", try+1)
+			w.warn(slog.LevelWarn, "there is no stream to the engine; connecting again", "err", fmt.Sprint(err), "in", wait, "try", try+1)
 		}
 		t := time.NewTimer(wait)
 		select {

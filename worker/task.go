@@ -130,6 +130,8 @@ func outcomeOf(ctx context.Context, err error) pb.Outcome {
 		return pb.Outcome_OUTCOME_FAILED_FINAL
 	case errors.As(cause, &interrupted):
 		return pb.Outcome_OUTCOME_INTERRUPTED
+	case errors.Is(cause, context.DeadlineExceeded) && errors.Is(err, context.DeadlineExceeded):
+		return pb.Outcome_OUTCOME_TIMED_OUT // it has heeded its limit
 	case errors.As(cause, &cancelled) && (errors.Is(err, context.Canceled) || errors.As(err, &cancelled)):
 		return pb.Outcome_OUTCOME_CANCELLED
 	default:

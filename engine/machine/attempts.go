@@ -97,6 +97,18 @@ func (s *Shard) overdue(r *Run, e *Entry, limit pb.Limit) {
 	s.unanswered(r, e, pb.Outcome_OUTCOME_TIMED_OUT, f)
 }
 
+// heeded takes the answer of an activity that ended because its time was up.
+func (s *Shard) heeded(r *Run, e *Entry, f *pb.Failure) {
+	a := e.activity()
+	_, limit := runLimit(a)
+	f.Limit = limit
+	if (limit == pb.Limit_LIMIT_SCHEDULE_TO_CLOSE || policy(a).Exhausted(int(a.Attempt))) && !a.Cancelled {
+		s.timeOut(r, e, limit)
+		return
+	}
+	s.again(r, e, f)
+}
+
 // timeOut ends the side under way because of a limit.
 func (s *Shard) timeOut(r *Run, e *Entry, limit pb.Limit) {
 	a := e.activity()

@@ -68,6 +68,10 @@ func (s *Shard) answer(r *Run, in *Done) {
 			a.Tally.Inconclusive++
 		}
 		s.interrupted(r, e, f, in.Unbegun)
+	case pb.Outcome_OUTCOME_TIMED_OUT:
+		// The activity has heeded its limit, and says so before the engine does.
+		a.Tally.Inconclusive++
+		s.heeded(r, e, f)
 	default: // failed, code fault, cancelled: the effect may have happened
 		a.Tally.Inconclusive++
 		s.again(r, e, f)

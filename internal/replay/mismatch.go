@@ -40,7 +40,7 @@ func (m *Mismatch) Error() string {
 		}
 		fmt.Fprintf(&b, "  %s\n", d)
 	}
-	b.WriteString("hint: the code was changed under a running workflow. Deploy the build that started it, or guard the change by a version; the run is held until then, and nothing is lost")
+	b.WriteString("hint: the code was changed under a running workflow. Deploy a build that still has the old code for it, or undo the change; the run is held until then, and nothing is lost")
 	return b.String()
 }
 

@@ -37,6 +37,8 @@ import (
 type Options struct {
 	// Worker sets up Env.Worker.
 	Worker worker.Options
+	// Client sets up Env.Client, its codec above all.
+	Client client.Options
 	// Seed feeds what the engine draws at random, such as the jitter of retries;
 	// equal seeds draw equal numbers.
 	Seed uint64
@@ -95,7 +97,7 @@ func (e *Env) open() {
 		e.t.Fatalf("open the engine: %v", err)
 	}
 	e.Engine = core
-	e.Client = client.New(core, client.Options{})
+	e.Client = client.New(core, e.o.Client)
 }
 
 // seeded returns a source that several goroutines may use.

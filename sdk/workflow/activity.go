@@ -50,8 +50,7 @@ func AsyncNamed[Out any](ctx Context, name string, in any, opts ...Option) *Futu
 // Map runs an activity for each item, all at once, and waits for all of them,
 // also when some fail: what is under way is not left behind. It returns the
 // results by index, with zero values where there is none, and the first error by
-// index. The operations are named by the item's index, so items may be added at
-// the end.
+// index. The operations are named by the item's index.
 func Map[In, Out any](ctx Context, activity func(context.Context, In) (Out, error), items []In, opts ...Option) ([]Out, error) {
 	number := ctx.rt.Map()
 	futures := make([]*Future[Out], len(items))

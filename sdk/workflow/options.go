@@ -74,15 +74,13 @@ type Timeouts struct {
 	ScheduleToClose time.Duration
 	// ScheduleToStart bounds the wait for a worker, before the first attempt.
 	ScheduleToStart time.Duration
-	// Heartbeat is the longest silence of an activity that reports progress.
-	Heartbeat time.Duration
 }
 
 // Apply sets the time limits.
 func (o Timeouts) Apply(a *replay.Activity) error {
 	a.Event.Timeouts = &pb.Timeouts{
 		StartToClose: int64(o.StartToClose), ScheduleToClose: int64(o.ScheduleToClose),
-		ScheduleToStart: int64(o.ScheduleToStart), Heartbeat: int64(o.Heartbeat),
+		ScheduleToStart: int64(o.ScheduleToStart),
 	}
 	return nil
 }

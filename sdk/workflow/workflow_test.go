@@ -43,7 +43,7 @@ func TestOptionsStandInTheSchedule(t *testing.T) {
 	_, d := begin(t, replay.Config{}, func(ctx workflow.Context, in int) (string, error) {
 		return workflow.Do(ctx, shop.Charge, in,
 			workflow.Retry{Attempts: 7, Base: time.Second, Cap: time.Minute},
-			workflow.Timeouts{StartToClose: 1, ScheduleToClose: 2, ScheduleToStart: 3, Heartbeat: 4},
+			workflow.Timeouts{StartToClose: 1, ScheduleToClose: 2, ScheduleToStart: 3},
 			workflow.Queue("pay"), workflow.WaitForCancel())
 	}, 12)
 	a := only(t, d).GetActivityScheduled()
@@ -53,7 +53,7 @@ func TestOptionsStandInTheSchedule(t *testing.T) {
 	if r := a.Retry; r.Attempts != 7 || r.Base != 1e9 || r.Cap != 60e9 {
 		t.Errorf("%v", r)
 	}
-	if o := a.Timeouts; o.StartToClose != 1 || o.ScheduleToClose != 2 || o.ScheduleToStart != 3 || o.Heartbeat != 4 {
+	if o := a.Timeouts; o.StartToClose != 1 || o.ScheduleToClose != 2 || o.ScheduleToStart != 3 {
 		t.Errorf("%v", o)
 	}
 	if !strings.HasPrefix(a.Source, "workflow_test.go:") {

@@ -77,10 +77,9 @@ func resolve(path string) (string, error) {
 }
 
 func tryWrite(abs string) error {
-	f, err := os.OpenFile(abs, os.O_RDWR, 0)
+	// A new file is its owner's alone: payloads stand in it as they are.
+	f, err := os.OpenFile(abs, os.O_RDWR|os.O_CREATE, 0o600)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil // SQLite creates it
 	case errors.Is(err, syscall.EISDIR):
 		return &OpenError{abs, NotDatabase, "it is a directory: name a file", nil}
 	case err != nil:

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/engined/engined/engine/store/sqlite"
+	"github.com/engined/engined/engine/store/sqlite/mattn"
 )
 
 // asNobody drops root's rights over files until the test ends.
@@ -53,5 +54,23 @@ func TestOpenRefusesWhatItMayNotWrite(t *testing.T) {
 			asNobody(t)
 			refusesToOpen(t, config(path), sqlite.NotWritable, "check owner, permissions")
 		})
+	}
+}
+
+func TestANewFileIsItsOwnersAlone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "new.db")
+	s, err := sqlite.Open(t.Context(), sqlite.Config{Path: path, Driver: mattn.Driver()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, p := range []string{path, path + "-wal", path + "-shm"} {
+		info, err := os.Stat(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m := info.Mode().Perm(); m != 0o600 {
+			t.Errorf("%s has mode %o", filepath.Base(p), m)
+		}
 	}
 }

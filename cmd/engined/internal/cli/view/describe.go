@@ -175,7 +175,8 @@ func (p *printer) failure(f *pb.Failure, indent string) {
 		name = Clean(f.Type) + ": "
 	}
 	p.line("%s%s%s", indent, name, Clean(f.Message))
-	if f.Details != nil {
+	// The details of the engine's own errors are in their message.
+	if f.Details != nil && !strings.HasPrefix(f.Type, "engined.") {
 		p.line("%s  details %s", indent, Payload(f.Details, 300))
 	}
 	for _, c := range f.Causes {
