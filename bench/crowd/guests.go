@@ -22,7 +22,7 @@ import (
 // the probe has seen enough; what it returns is printed beside its figures.
 var guests = []struct {
 	name  string
-	visit func(context.Context, *engineProcess, *client.Client) (string, error)
+	visit func(context.Context, *watched, *client.Client) (string, error)
 }{
 	{"nobody", nobody},
 	{"ten results of 2 MiB at once", tenLarge},
@@ -31,12 +31,12 @@ var guests = []struct {
 	{"a client of 100,000 histories", histories},
 }
 
-func nobody(ctx context.Context, _ *engineProcess, _ *client.Client) (string, error) {
+func nobody(ctx context.Context, _ *watched, _ *client.Client) (string, error) {
 	<-ctx.Done()
 	return "", nil
 }
 
-func tenLarge(ctx context.Context, _ *engineProcess, c *client.Client) (string, error) {
+func tenLarge(ctx context.Context, _ *watched, c *client.Client) (string, error) {
 	ctx = context.WithoutCancel(ctx)
 	const size = 2<<20 - 100
 	var all sync.WaitGroup
@@ -54,12 +54,12 @@ func tenLarge(ctx context.Context, _ *engineProcess, c *client.Client) (string, 
 	return "", errors.Join(errs...)
 }
 
-func idleWorkers(ctx context.Context, e *engineProcess, _ *client.Client) (string, error) {
+func idleWorkers(ctx context.Context, e *watched, _ *client.Client) (string, error) {
 	const n = 1000
 	quiet := slog.New(slog.DiscardHandler)
 	workers := make([]*worker.Worker, n)
 	for i := range workers {
-		w, err := worker.Dial(e.address, worker.Options{Queue: "idle", Logger: quiet})
+		w, err := worker.Dial(e.Address, worker.Options{Queue: "idle", Logger: quiet})
 		if err != nil {
 			return "", err
 		}
@@ -81,14 +81,14 @@ func idleWorkers(ctx context.Context, e *engineProcess, _ *client.Client) (strin
 }
 
 // readsNothing says hello, sends pings, and never reads.
-func readsNothing(ctx context.Context, e *engineProcess, c *client.Client) (string, error) {
+func readsNothing(ctx context.Context, e *watched, c *client.Client) (string, error) {
 	ctx = context.WithoutCancel(ctx)
-	conn, err := dial.New(e.address, dial.Options{})
+	conn, err := dial.New(e.Address, dial.Options{})
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = conn.Close() }()
-	admin, err := dial.New(e.address, dial.Options{})
+	admin, err := dial.New(e.Address, dial.Options{})
 	if err != nil {
 		return "", err
 	}
@@ -135,7 +135,7 @@ func readsNothing(ctx context.Context, e *engineProcess, c *client.Client) (stri
 	return "", nil
 }
 
-func histories(ctx context.Context, _ *engineProcess, c *client.Client) (string, error) {
+func histories(ctx context.Context, _ *watched, c *client.Client) (string, error) {
 	ctx = context.WithoutCancel(ctx)
 	if _, err := client.Execute(ctx, c, Many, 100, client.ID("many")); err != nil {
 		return "", err

@@ -1,19 +1,17 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/engined/engined/bench/internal/target"
 	"github.com/engined/engined/sdk/client"
 	"github.com/engined/engined/sdk/workflow"
 	"github.com/engined/engined/worker"
@@ -63,24 +61,18 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if *path == "" {
-		*path = filepath.Join(dir, "engined")
-		build := exec.CommandContext(ctx, "go", "build", "-o", *path, "github.com/engined/engined/cmd/engined")
-		if msg, err := build.CombinedOutput(); err != nil {
-			return fmt.Errorf("build the engine: %w\n%s", err, msg)
-		}
-	}
-	e, err := startEngine(ctx, *path, dir)
+	p, err := target.Start(ctx, *path, dir)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, e.stop()) }()
-	c, err := client.Dial(e.address, client.Options{})
+	defer func() { err = errors.Join(err, p.Stop()) }()
+	e := &watched{Process: p}
+	c, err := client.Dial(e.Address, client.Options{})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	w, err := worker.Dial(e.address, worker.Options{})
+	w, err := worker.Dial(e.Address, worker.Options{})
 	if err != nil {
 		return err
 	}
@@ -102,42 +94,4 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		fmt.Fprintf(out, "%-34s %6d MiB %9d %9v %9v  %s\n", g.name, e.peak(), p.runs(), p.at(50), p.at(99), said)
 	}
 	return nil
-}
-
-// engineProcess is the engine under test.
-type engineProcess struct {
-	cmd     *exec.Cmd
-	address string
-	memory  memory
-}
-
-func startEngine(ctx context.Context, path, dir string) (*engineProcess, error) {
-	cmd := exec.CommandContext(ctx, path, "serve", "--database", filepath.Join(dir, "engined.db"),
-		"--grpc-address", "127.0.0.1:0", "--http-address", "", "--log-level", "error")
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	e := &engineProcess{cmd: cmd}
-	lines := bufio.NewScanner(out)
-	for lines.Scan() {
-		for _, word := range strings.Fields(lines.Text()) {
-			if strings.HasPrefix(word, "127.0.0.1:") {
-				e.address = word
-			}
-		}
-		if strings.Contains(lines.Text(), "ready") {
-			return e, nil
-		}
-	}
-	return nil, errors.Join(errors.New("the engine did not say that it is ready"), cmd.Process.Kill(), cmd.Wait())
-}
-
-func (e *engineProcess) stop() error {
-	return errors.Join(e.cmd.Process.Signal(os.Interrupt), e.cmd.Wait())
 }

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/engined/engined/bench/internal/target"
 	"github.com/engined/engined/sdk/client"
 )
 
@@ -30,7 +31,7 @@ func (p *probe) at(percent int) time.Duration {
 }
 
 // beside runs the probe until the guest has left, and for the span at least.
-func beside(ctx context.Context, e *engineProcess, c *client.Client, span time.Duration, visit func(context.Context, *engineProcess, *client.Client) (string, error)) (string, *probe, error) {
+func beside(ctx context.Context, e *watched, c *client.Client, span time.Duration, visit func(context.Context, *watched, *client.Client) (string, error)) (string, *probe, error) {
 	p := &probe{}
 	e.memory.reset()
 	until, cancel := context.WithTimeout(ctx, span)
@@ -65,15 +66,21 @@ func beside(ctx context.Context, e *engineProcess, c *client.Client, span time.D
 	return said, p, errors.Join(visited, probed)
 }
 
+// watched is the engine under test, with its memory.
+type watched struct {
+	*target.Process
+	memory memory
+}
+
 // memory is the largest that was seen, in bytes.
 type memory struct{ largest atomic.Int64 }
 
 func (m *memory) reset() { m.largest.Store(0) }
 
-func (e *engineProcess) peak() int64 { return e.memory.largest.Load() >> 20 }
+func (e *watched) peak() int64 { return e.memory.largest.Load() >> 20 }
 
 // watch samples the engine's memory until both are done.
-func (e *engineProcess) watch(ctx context.Context, left, span <-chan struct{}) {
+func (e *watched) watch(ctx context.Context, left, span <-chan struct{}) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for left != nil || span != nil {
@@ -85,7 +92,7 @@ func (e *engineProcess) watch(ctx context.Context, left, span <-chan struct{}) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if n := residentBytes(e.cmd.Process.Pid); n > e.memory.largest.Load() {
+			if n := residentBytes(e.Pid()); n > e.memory.largest.Load() {
 				e.memory.largest.Store(n)
 			}
 		}

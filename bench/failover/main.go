@@ -1,21 +1,19 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/engined/engined/bench/internal/target"
 	"github.com/engined/engined/sdk/client"
 )
 
@@ -56,26 +54,19 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if *path == "" {
-		*path = filepath.Join(dir, "engined")
-		build := exec.CommandContext(ctx, "go", "build", "-o", *path, "github.com/engined/engined/cmd/engined")
-		if msg, err := build.CombinedOutput(); err != nil {
-			return fmt.Errorf("build the engine: %w\n%s", err, msg)
-		}
-	}
-	e, err := startEngine(ctx, *path, dir)
+	e, err := target.Start(ctx, *path, dir)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, e.stop()) }()
-	c, err := client.Dial(e.address, client.Options{})
+	defer func() { err = errors.Join(err, e.Stop()) }()
+	c, err := client.Dial(e.Address, client.Options{})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	fmt.Fprintf(out, "%-28s %6s %10s %10s %10s %10s\n", "worker", "trials", "min", "median", "worst", "at most")
 	for _, m := range modes {
-		took, err := all(ctx, c, e.address, m.name, *n, *lanes)
+		took, err := all(ctx, c, e.Address, m.name, *n, *lanes)
 		if err != nil {
 			return err
 		}
@@ -124,41 +115,4 @@ func all(ctx context.Context, c *client.Client, address, mode string, n, lanes i
 	}
 	lane.Wait()
 	return took, errors.Join(errs...)
-}
-
-// engineProcess is the engine under test.
-type engineProcess struct {
-	cmd     *exec.Cmd
-	address string
-}
-
-func startEngine(ctx context.Context, path, dir string) (*engineProcess, error) {
-	cmd := exec.CommandContext(ctx, path, "serve", "--database", filepath.Join(dir, "engined.db"),
-		"--grpc-address", "127.0.0.1:0", "--http-address", "", "--log-level", "error")
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	e := &engineProcess{cmd: cmd}
-	lines := bufio.NewScanner(out)
-	for lines.Scan() {
-		for _, word := range strings.Fields(lines.Text()) {
-			if strings.HasPrefix(word, "127.0.0.1:") {
-				e.address = word
-			}
-		}
-		if strings.Contains(lines.Text(), "ready") {
-			return e, nil
-		}
-	}
-	return nil, errors.Join(errors.New("the engine did not say that it is ready"), cmd.Process.Kill(), cmd.Wait())
-}
-
-func (e *engineProcess) stop() error {
-	return errors.Join(e.cmd.Process.Signal(os.Interrupt), e.cmd.Wait())
 }

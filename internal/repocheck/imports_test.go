@@ -161,7 +161,7 @@ var driverUsers = []string{"engine/store/sqlite/mattn", "examples/saga/internal/
 func allowed(dir string) (imports, bool) {
 	if strings.HasPrefix(dir, benches) {
 		// A guest that misbehaves speaks the wire itself.
-		return imports{ours: append(slices.Clone(forUsers), "internal/dial", "proto/enginerpc")}, true
+		return imports{ours: append(slices.Clone(forUsers), "bench/internal/", "internal/dial", "proto/enginerpc")}, true
 	}
 	if rest, ok := strings.CutPrefix(dir, examples); ok {
 		root, _, _ := strings.Cut(rest, "/")
