@@ -101,62 +101,53 @@ func (e *Engine) resultOf(ctx context.Context, op string, v any) (*pb.Result, er
 
 // Cancel asks a run to end by itself.
 func (e *Engine) Cancel(ctx context.Context, req *pb.CancelRequest) (*pb.CancelResponse, error) {
-	const op = "cancel"
 	req = proto.CloneOf(req)
-	id, err := checkRef(op, req.Run)
-	if err != nil {
-		return nil, err
-	}
-	if req.RequestId == "" {
-		req.RequestId = e.newID()
-	}
-	if err := checkEnd(op, req.RequestId, req.Reason, req.Identity); err != nil {
-		return nil, err
-	}
-	if err := e.mayWrite(op); err != nil {
-		return nil, err
-	}
-	v, err := e.ask(ctx, op, id, func(to *call) machine.Input { return &machine.Cancel{Req: req, To: to} })
+	v, err := e.end(ctx, "cancel", req.Run, ending{&req.RequestId, req.Reason, req.Identity},
+		func(to *call) machine.Input { return &machine.Cancel{Req: req, To: to} })
 	if err != nil {
 		return nil, err
 	}
 	return v.(*pb.CancelResponse), nil
 }
 
-func checkEnd(op, request, reason, identity string) error {
-	for _, err := range []error{
-		history.CheckID("request id", request), history.CheckText("reason", reason), history.CheckText("identity", identity),
-	} {
-		if err != nil {
-			return apierr.Wrap(apierr.InvalidArgument, op, err)
-		}
-	}
-	return nil
-}
-
 // Terminate ends a run at once, whatever its code says; what was armed is undone.
 // It is answered when the end is decided, not when compensation is over.
 func (e *Engine) Terminate(ctx context.Context, req *pb.TerminateRequest) (*pb.TerminateResponse, error) {
-	const op = "terminate"
 	req = proto.CloneOf(req)
-	id, err := checkRef(op, req.Run)
-	if err != nil {
-		return nil, err
-	}
-	if req.RequestId == "" {
-		req.RequestId = e.newID()
-	}
-	if err := checkEnd(op, req.RequestId, req.Reason, req.Identity); err != nil {
-		return nil, err
-	}
-	if err := e.mayWrite(op); err != nil {
-		return nil, err
-	}
-	v, err := e.ask(ctx, op, id, func(to *call) machine.Input { return &machine.Terminate{Req: req, To: to} })
+	v, err := e.end(ctx, "terminate", req.Run, ending{&req.RequestId, req.Reason, req.Identity},
+		func(to *call) machine.Input { return &machine.Terminate{Req: req, To: to} })
 	if err != nil {
 		return nil, err
 	}
 	return v.(*pb.TerminateResponse), nil
+}
+
+// ending is what a cancel and a terminate say alike.
+type ending struct {
+	request          *string
+	reason, identity string
+}
+
+// end checks a request that ends a run, and asks the run's shard.
+func (e *Engine) end(ctx context.Context, op string, ref *pb.RunRef, x ending, in func(to *call) machine.Input) (any, error) {
+	id, err := checkRef(op, ref)
+	if err != nil {
+		return nil, err
+	}
+	if *x.request == "" {
+		*x.request = e.newID()
+	}
+	for _, err := range []error{
+		history.CheckID("request id", *x.request), history.CheckText("reason", x.reason), history.CheckText("identity", x.identity),
+	} {
+		if err != nil {
+			return nil, apierr.Wrap(apierr.InvalidArgument, op, err)
+		}
+	}
+	if err := e.mayWrite(op); err != nil {
+		return nil, err
+	}
+	return e.ask(ctx, op, id, in)
 }
 
 // Describe tells the state of a run and what it waits for.
