@@ -17,7 +17,10 @@ func (e *Engine) Ready() error {
 	if err := e.serving("ready"); err != nil {
 		return err
 	}
-	return e.mayWrite("ready")
+	if err := e.mayWrite("ready"); err != nil {
+		return err
+	}
+	return e.loader.ready()
 }
 
 // GetServerInfo tells what runs here; the transport fills in its version.

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"time"
 
 	"github.com/engined/engined/engine/machine"
 	"github.com/engined/engined/engine/store"
+	"github.com/engined/engined/internal/apierr"
 )
 
 // loader reads rows for the shards, away from their goroutines. What was asked
@@ -14,6 +17,10 @@ import (
 type loader struct {
 	e   *Engine
 	box *mailbox[read]
+
+	mu sync.Mutex
+	// failing are the shards of which it cannot be read what is due.
+	failing map[store.ShardID]error
 }
 
 // read is one request of a shard: exactly one of rows, history, due.
@@ -30,7 +37,9 @@ type dueRead struct {
 	until int64
 }
 
-func newLoader(e *Engine) *loader { return &loader{e: e, box: newMailbox[read]()} }
+func newLoader(e *Engine) *loader {
+	return &loader{e: e, box: newMailbox[read](), failing: map[store.ShardID]error{}}
+}
 
 func (l *loader) rows(s *shard, of *machine.Shard, q machine.Load) {
 	l.box.post(read{s: s, of: of, rows: &q})
@@ -59,9 +68,7 @@ func (l *loader) run(ctx context.Context) error {
 			case r.history != nil:
 				l.readHistory(ctx, r)
 			default:
-				if err := l.readDue(ctx, r); err != nil && ctx.Err() == nil {
-					return fmt.Errorf("%v: read what is due: %w", r.s, err)
-				}
+				l.readDue(ctx, r)
 			}
 		}
 		if len(rows) > 0 {
@@ -87,6 +94,10 @@ func (l *loader) readRows(ctx context.Context, reads []read) {
 		}
 		return
 	}
+	if err != nil && ctx.Err() == nil {
+		l.e.counters.unreadable.Add(1)
+		l.e.log.Error("a run cannot be read", "run", keys[0].Run, "workflow_id", keys[0].WorkflowID, "err", err)
+	}
 	for i, r := range reads {
 		in := &machine.RowsRead{Load: *r.rows, Err: err}
 		if err == nil {
@@ -102,16 +113,50 @@ func (l *loader) readHistory(ctx context.Context, r read) {
 	r.s.box.post(item{in: &machine.HistoryRead{Run: q.Run, Stamp: q.Stamp, Events: events, Err: err}, of: r.of})
 }
 
-func (l *loader) readDue(ctx context.Context, r read) error {
+// readDue reads a page of what is due. While it cannot, it tries again, and the
+// engine is not ready: timers would be late.
+func (l *loader) readDue(ctx context.Context, r read) {
 	wakes, err := l.e.store.Due(ctx, r.s.id, r.due.until, r.due.after, scanPage)
-	if err != nil {
-		return err
+	if err != nil && ctx.Err() == nil {
+		l.e.log.Error("what is due cannot be read; trying again", "shard", r.s.id, "err", err)
+		l.late(r.s.id, err)
+		l.e.io.Run("read again", func(ctx context.Context) error {
+			if err := l.e.committer.pause(ctx, dueAgain); err == nil {
+				l.box.post(r)
+			}
+			return nil
+		}, func(error) error { return nil })
+		return
 	}
+	l.late(r.s.id, nil)
 	if len(wakes) > 0 {
 		r.s.box.post(item{wakes: wakes, of: r.of})
 	}
 	if len(wakes) == scanPage {
 		l.due(r.s, r.of, wakes[len(wakes)-1], r.due.until)
+	}
+}
+
+// dueAgain is how long a read of what is due is put off when it fails.
+const dueAgain = time.Second
+
+// late notes whether what is due of a shard can be read.
+func (l *loader) late(id store.ShardID, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil {
+		delete(l.failing, id)
+		return
+	}
+	l.failing[id] = err
+}
+
+// ready says why timers may be late, or nil.
+func (l *loader) ready() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id, err := range l.failing {
+		return apierr.New(apierr.Unavailable, "ready", fmt.Sprintf("shard %d: what is due cannot be read: %v", id, err), "it is tried again each second")
 	}
 	return nil
 }

@@ -80,9 +80,10 @@ func (s *shard) run(ctx context.Context) error {
 
 // wait sleeps until something comes or is due.
 func (s *shard) wait(ctx context.Context) error {
-	at := s.timers.next()
-	if at == 0 {
-		at = s.horizon - int64(scanAhead)
+	// The next window is read in time, however far the first timer in memory is.
+	at := s.horizon - int64(scanAhead)
+	if next := s.timers.next(); next > 0 {
+		at = min(at, next)
 	}
 	c, stop := s.e.clock.Timer(time.Duration(max(at-s.e.clock.Now(), 0)))
 	defer stop()
@@ -290,6 +291,9 @@ func (s *shard) scanned(wakes []store.Wake) {
 // given up with it are resynchronised by state: their streams end, and when they
 // are back they send again what was never acknowledged.
 func (s *shard) discard(w *write, err error) {
+	if w.dropped {
+		return // who waited has been told
+	}
 	for _, e := range w.after {
 		if r, ok := e.(machine.Reply); ok {
 			answer(machine.Reply{To: r.To, Err: err})

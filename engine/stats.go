@@ -35,6 +35,8 @@ type Stats struct {
 	Tasks int64
 	// Outcomes of the answers to them, late ones included.
 	Outcomes map[pb.Outcome]int64
+	// Unreadable counts reads of runs that failed, as of rows that are damaged.
+	Unreadable int64
 	// WorkersLost counts streams that broke or fell silent.
 	WorkersLost int64
 
@@ -50,7 +52,7 @@ type Stats struct {
 type counters struct {
 	started, commits, rows, commitTime       atomic.Int64
 	refused, leaseLost, unavailable, unknown atomic.Int64
-	tasks, lost                              atomic.Int64
+	tasks, lost, unreadable                  atomic.Int64
 	closed                                   [16]atomic.Int64 // by status
 	outcomes                                 [32]atomic.Int64 // by outcome
 	took                                     [len(CommitBuckets) + 1]atomic.Int64
@@ -106,7 +108,7 @@ func (e *Engine) Stats() Stats {
 		RunsStarted: c.started.Load(), RunsClosed: map[pb.Status]int64{},
 		Commits: c.commits.Load(), Rows: c.rows.Load(), CommitTime: time.Duration(c.commitTime.Load()),
 		Refused: c.refused.Load(), LeasesLost: c.leaseLost.Load(), Unavailable: c.unavailable.Load(), Unknown: c.unknown.Load(),
-		Tasks: c.tasks.Load(), Outcomes: map[pb.Outcome]int64{}, WorkersLost: c.lost.Load(),
+		Tasks: c.tasks.Load(), Outcomes: map[pb.Outcome]int64{}, WorkersLost: c.lost.Load(), Unreadable: c.unreadable.Load(),
 	}
 	for i := range c.closed {
 		if n := c.closed[i].Load(); n > 0 {

@@ -17,6 +17,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/engined/engined/engine"
 	"github.com/engined/engined/engine/store/sqlite"
@@ -97,8 +98,8 @@ func (e *Engine) Worker(o worker.Options) *worker.Worker {
 	return w
 }
 
-// Close stops the workers, which drain until ctx ends, then the engine, and
-// gives the file back. What is under way goes on after the next Open.
+// Close stops the workers, which drain until ctx ends, then, within 5 s more, the
+// engine, and gives the file back. What is under way goes on after the next Open.
 func (e *Engine) Close(ctx context.Context) error {
 	e.mu.Lock()
 	workers := e.workers
@@ -110,9 +111,15 @@ func (e *Engine) Close(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("stop a worker: %w", err))
 		}
 	}
-	// The drain may have used the caller's time up; closing the file is short.
-	return errors.Join(append(errs, e.Engine.Close(context.WithoutCancel(ctx)))...)
+	// The drain may have used the caller's time up. Closing is short, unless the
+	// disk is full: what was not committed then was not acknowledged either.
+	short, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
+	defer cancel()
+	return errors.Join(append(errs, e.Engine.Close(short))...)
 }
+
+// closeTime bounds the last commit and the closing of the file.
+const closeTime = 5 * time.Second
 
 // conn lets a worker reach the engine without a socket.
 type conn struct{ e *engine.Engine }

@@ -121,7 +121,8 @@ func (s *Shard) recall(r *Run) {
 
 // reassign hands the run to another copy, if there is something to fold.
 func (s *Shard) reassign(r *Run) {
-	if r.Attention() {
+	// Recording a fact may have assigned it already.
+	if r.Attention() && r.holder.phase == holderNone {
 		s.assign(r)
 	}
 }

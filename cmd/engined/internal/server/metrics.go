@@ -51,6 +51,7 @@ var table = []metric{
 				show(float64(s.Outcomes[o]), word)
 			}
 		}},
+	counter("engined_unreadable_reads_total", "Reads of runs that failed, as of damaged rows; the log names them.", func(s engine.Stats) int64 { return s.Unreadable }),
 	counter("engined_workers_lost_total", "Workers whose stream broke or fell silent.", func(s engine.Stats) int64 { return s.WorkersLost }),
 	gauge("engined_workers", "Workers connected.", func(s engine.Stats) int { return s.Workers }),
 	gauge("engined_slots", "Slots for activities that the connected workers have.", func(s engine.Stats) int { return s.Slots }),
