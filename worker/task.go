@@ -10,6 +10,7 @@ import (
 	"github.com/engined/engined/internal/svc"
 	pb "github.com/engined/engined/proto/enginepb"
 	"github.com/engined/engined/sdk/activity"
+	"github.com/engined/engined/sdk/codec"
 	"github.com/engined/engined/sdk/failure"
 )
 
@@ -96,8 +97,28 @@ func (w *Worker) attempt(ctx context.Context, t *pb.Task, done *pb.Done) {
 	}
 	done.Outcome = outcomeOf(ctx, err)
 	done.Unbegun = done.Outcome == pb.Outcome_OUTCOME_UNDECODABLE
-	done.Failure = failure.Encode(err, w.opts.Codec)
+	done.Failure = encodeOwn(err, done.Outcome, w.opts.Codec)
 	w.logFailure(info, done, err)
+}
+
+// encodeOwn encodes what an attempt failed with. Marks that came with an error
+// from elsewhere are about what failed there, and decide nothing here. So nothing
+// in the record is final unless the attempt was.
+func encodeOwn(err error, outcome pb.Outcome, c codec.Codec) *pb.Failure {
+	f := failure.Encode(err, c)
+	_, after := failure.Marks(err)
+	f.RetryAfter = int64(after)
+	if outcome != pb.Outcome_OUTCOME_FAILED_FINAL {
+		clearFinal(f)
+	}
+	return f
+}
+
+func clearFinal(f *pb.Failure) {
+	f.Final = false
+	for _, cause := range f.Causes {
+		clearFinal(cause)
+	}
 }
 
 // logFailure writes what the history will not hold, or what somebody has to
@@ -114,8 +135,10 @@ func (w *Worker) logFailure(info activity.Info, done *pb.Done, err error) {
 	w.opts.Logger.With(info.LogAttrs()...).Warn("an activity has failed", "outcome", done.Outcome, "err", text)
 }
 
-// outcomeOf sorts the error of an activity.
+// outcomeOf sorts the error of an activity. It is final, and says that nothing
+// was done, only if the activity itself has said so.
 func outcomeOf(ctx context.Context, err error) pb.Outcome {
+	final, _ := failure.Marks(err)
 	var undecodable *undecodableError
 	var result *resultError
 	var cancelled *activity.CancelledError
@@ -126,7 +149,7 @@ func outcomeOf(ctx context.Context, err error) pb.Outcome {
 		return pb.Outcome_OUTCOME_UNDECODABLE
 	case errors.As(err, &result):
 		return pb.Outcome_OUTCOME_TOO_LARGE
-	case failure.IsFinal(err):
+	case final:
 		return pb.Outcome_OUTCOME_FAILED_FINAL
 	case errors.As(cause, &interrupted):
 		return pb.Outcome_OUTCOME_INTERRUPTED

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	pb "github.com/engined/engined/proto/enginepb"
 	"github.com/engined/engined/sdk/activity"
+	"github.com/engined/engined/sdk/failure"
 )
 
 func TestTheHelloComesFirstAndSaysWhatTheWorkerCan(t *testing.T) {
@@ -94,6 +96,40 @@ func TestOutcomesOfActivities(t *testing.T) {
 			}
 			if c.want == pb.Outcome_OUTCOME_CODE_FAULT && !strings.Contains(done[0].Failure.Stack, "shop") {
 				t.Errorf("the stack of the panic does not show the code: %s", done[0].Failure.Stack)
+			}
+		}
+	})
+}
+
+// relayed is what an activity got from elsewhere: a workflow that failed for good.
+func relayed() error {
+	return failure.Decode(failure.Encode(failure.RetryAfter(activity.Fail("sold out"), time.Hour), nil), nil)
+}
+
+func relays(context.Context, string) error { return fmt.Errorf("ask the shop: %w", relayed()) }
+
+func relaysForGood(context.Context, string) error { return activity.Final(relayed()) }
+
+func TestAnErrorFromElsewhereIsFinalOnlyIfTheActivitySaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, Options{}, func(w *Worker) {
+			Activity(w, relays)
+			Activity(w, relaysForGood)
+		})
+		l.got()
+		l.give(&pb.WorkerDown{Tasks: []*pb.Task{taskOf("#1", "relays"), taskOf("#2", "relaysForGood")}})
+		for _, d := range l.got().Done {
+			final := d.Delivery.Op == "#2"
+			want := pb.Outcome_OUTCOME_FAILED
+			if final {
+				want = pb.Outcome_OUTCOME_FAILED_FINAL
+			}
+			err := failure.Decode(d.Failure, nil)
+			if d.Outcome != want || failure.IsFinal(err) != final || d.Failure.RetryAfter != 0 {
+				t.Errorf("%s: outcome %v, recorded %v", d.Delivery.Op, d.Outcome, d.Failure)
+			}
+			if !failure.IsType(err, "*errors.errorString") {
+				t.Errorf("%s: the tree has lost its types: %v", d.Delivery.Op, d.Failure)
 			}
 		}
 	})

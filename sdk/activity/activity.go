@@ -96,8 +96,9 @@ func (i Info) LogAttrs() []any {
 }
 
 // Final marks err as final: the step is not tried again, whatever wraps the
-// error. It also says that the step did nothing, so a saga does not undo it.
-// Final(nil) is nil.
+// error. It also says that the step did nothing, so a saga does not undo it. An
+// error that came from elsewhere, as that of a workflow which failed for good, is
+// not final by itself: that is for this activity to say. Final(nil) is nil.
 func Final(err error) error { return failure.Final(err) }
 
 // Fail returns a final error; see Final. Formats are those of fmt.Errorf, %w

@@ -162,6 +162,38 @@ func TestFinalStaysFinalThroughAnyWrapping(t *testing.T) {
 	}
 }
 
+// marked is a sentinel that is a mark itself, and comes back as such.
+var marked = failure.Final(errors.New("sold out"))
+
+func init() { failure.Register("test.Marked", marked) }
+
+func TestMarksCountWhereTheyWereSet(t *testing.T) {
+	asked := failure.RetryAfter(failure.Final(errDeclined), time.Hour)
+	over := &pb.Failure{Type: "test.Marked", Message: "sold out", Final: true, RetryAfter: 7}
+	for name, c := range map[string]struct {
+		err   error
+		final bool
+		after time.Duration
+	}{
+		"nil":             {nil, false, 0},
+		"unmarked":        {errDeclined, false, 0},
+		"here":            {fmt.Errorf("a: %w", errors.Join(errDeclined, asked)), true, time.Hour},
+		"outermost delay": {failure.RetryAfter(asked, time.Second), true, time.Second},
+		"elsewhere":       {fmt.Errorf("a: %w", cross(t, asked, 1)), false, 0},
+		"struct":          {&limitError{Err: cross(t, asked, 2)}, false, 0},
+		"marked sentinel": {fmt.Errorf("a: %w", failure.Decode(over, nil)), false, 0},
+		"elsewhere, then": {failure.Final(failure.RetryAfter(cross(t, asked, 1), time.Minute)), true, time.Minute},
+		"both":            {errors.Join(cross(t, asked, 1), failure.Final(errDeclined)), true, 0},
+	} {
+		if final, after := failure.Marks(c.err); final != c.final || after != c.after {
+			t.Errorf("%s: final %v, after %v", name, final, after)
+		}
+		if strings.HasPrefix(name, "elsewhere") && !failure.IsFinal(c.err) {
+			t.Errorf("%s: IsFinal does not see it", name)
+		}
+	}
+}
+
 func TestOutermostRetryAfterCounts(t *testing.T) {
 	err := failure.RetryAfter(fmt.Errorf("x: %w", failure.RetryAfter(errDeclined, time.Hour)), time.Second)
 	if d := failure.Delay(err); d != time.Second {

@@ -36,7 +36,8 @@ func RetryAfter(err error, d time.Duration) error {
 	return &mark{error: err, after: max(d, 1)}
 }
 
-// IsFinal says whether any error in err's tree is marked as final.
+// IsFinal says whether any error in err's tree is marked as final, here or where
+// it came from.
 func IsFinal(err error) bool {
 	found := false
 	walk(err, func(e error) bool {
@@ -68,22 +69,48 @@ func Delay(err error) time.Duration {
 	return d
 }
 
+// Marks returns what was asked for by Final and RetryAfter in this process alone.
+// What was decoded has failed elsewhere: it says nothing about what fails with it
+// here, neither that this has done nothing nor when to try it again.
+func Marks(err error) (final bool, after time.Duration) {
+	left := 4 * MaxErrors
+	walkBounded(err, unwrapOwn, func(e error) bool {
+		if m, ok := e.(*mark); ok {
+			final = final || m.final
+			if after == 0 {
+				after = m.after
+			}
+		}
+		return true
+	}, &left)
+	return final, after
+}
+
+// unwrapOwn is unwrap, but what was decoded wraps nothing of this process: not
+// even a registered sentinel, which may be a marked one.
+func unwrapOwn(err error) []error {
+	if _, ok := err.(*Error); ok {
+		return nil
+	}
+	return unwrap(err)
+}
+
 // walk visits err's tree, parents first, until visit returns false. It is
 // bounded as the encoding is: user code may build a cycle.
 func walk(err error, visit func(error) bool) {
 	left := 4 * MaxErrors // marks are not encoded, so more may be there
-	walkBounded(err, visit, &left)
+	walkBounded(err, unwrap, visit, &left)
 }
 
-func walkBounded(err error, visit func(error) bool, left *int) bool {
+func walkBounded(err error, causes func(error) []error, visit func(error) bool, left *int) bool {
 	if *left--; err == nil || *left < 0 {
 		return *left >= 0
 	}
 	if !visit(err) {
 		return false
 	}
-	for _, c := range unwrap(err) {
-		if !walkBounded(c, visit, left) {
+	for _, c := range causes(err) {
+		if !walkBounded(c, causes, visit, left) {
 			return false
 		}
 	}
