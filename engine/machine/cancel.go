@@ -30,8 +30,13 @@ func (s *Shard) cancelLoaded(in *Cancel, r *Run, dedup *store.DedupRow) {
 		s.fail(in.To, notFound("cancel", in.Req.Run))
 		return
 	}
-	if dedup != nil || r.decided() || r.State.CancelEvent != 0 || s.usedBy(r.id(), in.Req.RequestId) != 0 {
-		s.reply(r, in.To, &pb.CancelResponse{Already: true})
+	repeated := dedup != nil || s.usedBy(r.id(), in.Req.RequestId) != 0
+	if repeated || r.decided() || r.State.CancelEvent != 0 {
+		res := &pb.CancelResponse{Already: true}
+		if r.decided() && !repeated {
+			res.Status = pb.Status(r.Row.Status)
+		}
+		s.reply(r, in.To, res)
 		return
 	}
 	e := s.record(r, &pb.Event{Body: &pb.Event_CancelRequested{CancelRequested: &pb.CancelRequested{

@@ -25,7 +25,11 @@ func (s *Shard) terminateLoaded(in *Terminate, r *Run, dedup *store.DedupRow) {
 	switch {
 	case r.decided() || used != 0 && used != r.Row.Run:
 		// Used, and not on this run: it has ended one that had the id before.
-		s.reply(r, in.To, &pb.TerminateResponse{Already: true})
+		res := &pb.TerminateResponse{Already: true}
+		if used == 0 {
+			res.Status = pb.Status(r.Row.Status)
+		}
+		s.reply(r, in.To, res)
 		return
 	case used != 0:
 		// By a cancel: "already" would be a lie.

@@ -617,7 +617,10 @@ func (x *CancelRequest) GetIdentity() string {
 type CancelResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// already: the run had been cancelled or closed before.
-	Already       bool `protobuf:"varint,1,opt,name=already,proto3" json:"already,omitempty"`
+	Already bool `protobuf:"varint,1,opt,name=already,proto3" json:"already,omitempty"`
+	// status is that of a run whose end was decided before, by something else than
+	// this request: nothing was done.
+	Status        Status `protobuf:"varint,2,opt,name=status,proto3,enum=engined.v1.Status" json:"status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -657,6 +660,13 @@ func (x *CancelResponse) GetAlready() bool {
 		return x.Already
 	}
 	return false
+}
+
+func (x *CancelResponse) GetStatus() Status {
+	if x != nil {
+		return x.Status
+	}
+	return Status_STATUS_UNSPECIFIED
 }
 
 type TerminateRequest struct {
@@ -731,7 +741,10 @@ func (x *TerminateRequest) GetIdentity() string {
 type TerminateResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// already: the run's end had been decided before.
-	Already       bool `protobuf:"varint,1,opt,name=already,proto3" json:"already,omitempty"`
+	Already bool `protobuf:"varint,1,opt,name=already,proto3" json:"already,omitempty"`
+	// status is that of a run whose end was decided before, by something else than
+	// this request: nothing was done.
+	Status        Status `protobuf:"varint,2,opt,name=status,proto3,enum=engined.v1.Status" json:"status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -771,6 +784,13 @@ func (x *TerminateResponse) GetAlready() bool {
 		return x.Already
 	}
 	return false
+}
+
+func (x *TerminateResponse) GetStatus() Status {
+	if x != nil {
+		return x.Status
+	}
+	return Status_STATUS_UNSPECIFIED
 }
 
 type DescribeRequest struct {
@@ -1608,17 +1628,19 @@ const file_engined_v1_client_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tR\trequestId\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1a\n" +
-	"\bidentity\x18\x04 \x01(\tR\bidentity\"*\n" +
+	"\bidentity\x18\x04 \x01(\tR\bidentity\"V\n" +
 	"\x0eCancelResponse\x12\x18\n" +
-	"\aalready\x18\x01 \x01(\bR\aalready\"\x8b\x01\n" +
+	"\aalready\x18\x01 \x01(\bR\aalready\x12*\n" +
+	"\x06status\x18\x02 \x01(\x0e2\x12.engined.v1.StatusR\x06status\"\x8b\x01\n" +
 	"\x10TerminateRequest\x12$\n" +
 	"\x03run\x18\x01 \x01(\v2\x12.engined.v1.RunRefR\x03run\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tR\trequestId\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1a\n" +
-	"\bidentity\x18\x04 \x01(\tR\bidentity\"-\n" +
+	"\bidentity\x18\x04 \x01(\tR\bidentity\"Y\n" +
 	"\x11TerminateResponse\x12\x18\n" +
-	"\aalready\x18\x01 \x01(\bR\aalready\"7\n" +
+	"\aalready\x18\x01 \x01(\bR\aalready\x12*\n" +
+	"\x06status\x18\x02 \x01(\x0e2\x12.engined.v1.StatusR\x06status\"7\n" +
 	"\x0fDescribeRequest\x12$\n" +
 	"\x03run\x18\x01 \x01(\v2\x12.engined.v1.RunRefR\x03run\"\xed\x02\n" +
 	"\aRunInfo\x12\x1c\n" +
@@ -1756,26 +1778,28 @@ var file_engined_v1_client_proto_depIdxs = []int32{
 	4,  // 9: engined.v1.AwaitRequest.run:type_name -> engined.v1.RunRef
 	5,  // 10: engined.v1.AwaitResponse.result:type_name -> engined.v1.Result
 	4,  // 11: engined.v1.CancelRequest.run:type_name -> engined.v1.RunRef
-	4,  // 12: engined.v1.TerminateRequest.run:type_name -> engined.v1.RunRef
-	4,  // 13: engined.v1.DescribeRequest.run:type_name -> engined.v1.RunRef
-	23, // 14: engined.v1.RunInfo.status:type_name -> engined.v1.Status
-	24, // 15: engined.v1.RunInfo.undo_state:type_name -> engined.v1.UndoState
-	26, // 16: engined.v1.RunInfo.hold:type_name -> engined.v1.Hold
-	25, // 17: engined.v1.Waiting.failure:type_name -> engined.v1.Failure
-	27, // 18: engined.v1.Waiting.attempts:type_name -> engined.v1.Attempt
-	28, // 19: engined.v1.Waiting.outcome:type_name -> engined.v1.EntryOutcome
-	29, // 20: engined.v1.Waiting.limit:type_name -> engined.v1.Limit
-	13, // 21: engined.v1.DescribeResponse.info:type_name -> engined.v1.RunInfo
-	14, // 22: engined.v1.DescribeResponse.waiting:type_name -> engined.v1.Waiting
-	4,  // 23: engined.v1.HistoryRequest.run:type_name -> engined.v1.RunRef
-	30, // 24: engined.v1.HistoryResponse.events:type_name -> engined.v1.Event
-	23, // 25: engined.v1.ListRequest.status:type_name -> engined.v1.Status
-	13, // 26: engined.v1.ListResponse.runs:type_name -> engined.v1.RunInfo
-	27, // [27:27] is the sub-list for method output_type
-	27, // [27:27] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	23, // 12: engined.v1.CancelResponse.status:type_name -> engined.v1.Status
+	4,  // 13: engined.v1.TerminateRequest.run:type_name -> engined.v1.RunRef
+	23, // 14: engined.v1.TerminateResponse.status:type_name -> engined.v1.Status
+	4,  // 15: engined.v1.DescribeRequest.run:type_name -> engined.v1.RunRef
+	23, // 16: engined.v1.RunInfo.status:type_name -> engined.v1.Status
+	24, // 17: engined.v1.RunInfo.undo_state:type_name -> engined.v1.UndoState
+	26, // 18: engined.v1.RunInfo.hold:type_name -> engined.v1.Hold
+	25, // 19: engined.v1.Waiting.failure:type_name -> engined.v1.Failure
+	27, // 20: engined.v1.Waiting.attempts:type_name -> engined.v1.Attempt
+	28, // 21: engined.v1.Waiting.outcome:type_name -> engined.v1.EntryOutcome
+	29, // 22: engined.v1.Waiting.limit:type_name -> engined.v1.Limit
+	13, // 23: engined.v1.DescribeResponse.info:type_name -> engined.v1.RunInfo
+	14, // 24: engined.v1.DescribeResponse.waiting:type_name -> engined.v1.Waiting
+	4,  // 25: engined.v1.HistoryRequest.run:type_name -> engined.v1.RunRef
+	30, // 26: engined.v1.HistoryResponse.events:type_name -> engined.v1.Event
+	23, // 27: engined.v1.ListRequest.status:type_name -> engined.v1.Status
+	13, // 28: engined.v1.ListResponse.runs:type_name -> engined.v1.RunInfo
+	29, // [29:29] is the sub-list for method output_type
+	29, // [29:29] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_engined_v1_client_proto_init() }

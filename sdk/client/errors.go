@@ -29,6 +29,9 @@ func IsUnavailable(err error) bool { return apierr.Is(err, apierr.Unavailable) }
 // reached, until the context ended.
 func IsResourceExhausted(err error) bool { return apierr.Is(err, apierr.ResourceExhausted) }
 
+// IsNotRunning says that the run's end had been decided before: nothing was done.
+func IsNotRunning(err error) bool { return apierr.Is(err, apierr.FailedPrecondition) }
+
 // IsClosed says that the client has been closed, or the engine in this process.
 func IsClosed(err error) bool { return apierr.Is(err, apierr.Closed) }
 
@@ -89,6 +92,8 @@ func (e *RunError) Unwrap() []error {
 
 func statusText(s pb.Status) string {
 	switch s {
+	case pb.Status_STATUS_COMPLETED:
+		return "completed"
 	case pb.Status_STATUS_FAILED:
 		return "failed"
 	case pb.Status_STATUS_CANCELLED:

@@ -46,32 +46,47 @@ func (r *Run[Out]) Result(ctx context.Context) (Out, error) {
 }
 
 // Cancel asks the run to end by itself; the engine ends it when its grace has
-// passed. Cancelling a run again, or one that has closed, does nothing. The
-// reason, at most 16 KiB, is kept in the history.
+// passed. Cancelling a run again does nothing; one whose end is decided gives an
+// error for which IsNotRunning holds. The reason, at most 16 KiB, is kept in the
+// history.
 func (r *Run[Out]) Cancel(ctx context.Context, reason string) error {
 	ref, err := r.c.ref("cancel", r.WorkflowID, r.RunID)
 	if err != nil {
 		return err
 	}
-	_, err = again(ctx, r.c, "cancel", r.c.s.Cancel, &pb.CancelRequest{
+	res, err := again(ctx, r.c, "cancel", r.c.s.Cancel, &pb.CancelRequest{
 		Run: ref, RequestId: ulid.Make().String(), Reason: reason, Identity: r.c.o.Identity,
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	return r.inTime("cancel", res.Status)
+}
+
+// inTime is the error of a request that came when the run's end was decided.
+func (r *Run[Out]) inTime(op string, s pb.Status) error {
+	if s == pb.Status_STATUS_UNSPECIFIED {
+		return nil
+	}
+	return apierr.New(apierr.FailedPrecondition, op+" "+r.WorkflowID, "the run "+statusText(s)+" before; nothing was done", "")
 }
 
 // Terminate ends the run without asking its code, also when that is stuck or
 // gone: the engine undoes the steps that have an undo. It returns when the end is
-// decided; Result waits for the undos, too. Terminating a run that has closed
-// does nothing. The reason, at most 16 KiB, is kept in the history.
+// decided; Result waits for the undos, too. A run whose end was decided before
+// gives an error for which IsNotRunning holds. The reason, at most 16 KiB, is kept in the history.
 func (r *Run[Out]) Terminate(ctx context.Context, reason string) error {
 	ref, err := r.c.ref("terminate", r.WorkflowID, r.RunID)
 	if err != nil {
 		return err
 	}
-	_, err = again(ctx, r.c, "terminate", r.c.s.Terminate, &pb.TerminateRequest{
+	res, err := again(ctx, r.c, "terminate", r.c.s.Terminate, &pb.TerminateRequest{
 		Run: ref, RequestId: ulid.Make().String(), Reason: reason, Identity: r.c.o.Identity,
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	return r.inTime("terminate", res.Status)
 }
 
 // Describe tells the run's state and what it waits for.
