@@ -26,13 +26,14 @@ type shard struct {
 
 	// mu is held for a turn of steps, and by the committer while it takes
 	// writes; never while anything blocks.
-	mu     sync.Mutex
-	leased store.Lease // the committer's
-	broken bool        // fenced off; until the load that follows, nothing is stepped
-	open   map[store.RunNo]*write
-	last   map[store.RunNo]*write // the newest write taken of each run
-	opened []*write               // all open writes, as they were opened
-	stale  []*write               // changed in this turn, still to be encoded
+	mu      sync.Mutex
+	leased  store.Lease // the committer's
+	broken  bool        // fenced off; until the load that follows, nothing is stepped
+	open    map[store.RunNo]*write
+	last    map[store.RunNo]*write // the newest write taken of each run
+	opened  []*write               // all open writes, as they were opened
+	stale   []*write               // changed in this turn, still to be encoded
+	trouble trouble
 }
 
 // item is what a shard's mailbox holds: an input, or one of the shard's own
@@ -54,7 +55,7 @@ const turn = 128
 func newShard(e *Engine, id store.ShardID) *shard {
 	return &shard{
 		e: e, id: id, box: newMailbox[item](), broken: true,
-		open: map[store.RunNo]*write{}, last: map[store.RunNo]*write{},
+		open: map[store.RunNo]*write{}, last: map[store.RunNo]*write{}, trouble: newTrouble(),
 	}
 }
 
@@ -149,6 +150,7 @@ func (s *shard) apply(out *machine.Output) {
 // merge puts a change into the run's open write.
 func (s *shard) merge(c *machine.Change) {
 	no := c.Run.Row.Run
+	s.notice(c.Run)
 	w := s.open[no]
 	if w == nil {
 		if !c.Touched && s.settled(no) {
@@ -235,6 +237,7 @@ func (s *shard) begin(l store.Lease) {
 		Orphans: s.e.cfg.Alone && s.m == nil,
 	})
 	s.broken = false
+	s.trouble = newTrouble()
 	s.timers = nil
 	s.e.desk.reset(s.id)
 	s.horizon = 0

@@ -44,6 +44,10 @@ type Stats struct {
 	Workers, Slots, SlotsUsed int
 	// WaitingRuns wait for a worker, WaitingTasks for a slot.
 	WaitingRuns, WaitingTasks int
+	// Held runs by kind, and runs whose compensation has failed: those that were in
+	// memory since the engine was opened.
+	Held       map[pb.HoldKind]int
+	UndoFailed int
 	// Resident runs are in memory; Mailbox counts inputs that wait for a shard.
 	Resident, Mailbox int
 }
@@ -108,7 +112,7 @@ func (e *Engine) Stats() Stats {
 		RunsStarted: c.started.Load(), RunsClosed: map[pb.Status]int64{},
 		Commits: c.commits.Load(), Rows: c.rows.Load(), CommitTime: time.Duration(c.commitTime.Load()),
 		Refused: c.refused.Load(), LeasesLost: c.leaseLost.Load(), Unavailable: c.unavailable.Load(), Unknown: c.unknown.Load(),
-		Tasks: c.tasks.Load(), Outcomes: map[pb.Outcome]int64{}, WorkersLost: c.lost.Load(), Unreadable: c.unreadable.Load(),
+		Tasks: c.tasks.Load(), Outcomes: map[pb.Outcome]int64{}, Held: map[pb.HoldKind]int{}, WorkersLost: c.lost.Load(), Unreadable: c.unreadable.Load(),
 	}
 	for i := range c.closed {
 		if n := c.closed[i].Load(); n > 0 {
@@ -126,17 +130,8 @@ func (e *Engine) Stats() Stats {
 	l := e.desk.load()
 	s.Workers, s.Slots, s.SlotsUsed, s.WaitingRuns, s.WaitingTasks = l.Workers, l.Slots, l.Used, l.WaitingRuns, l.WaitingSlots
 	for _, sh := range e.shards {
-		s.Resident += sh.resident()
+		sh.count(&s)
 		s.Mailbox += sh.box.len()
 	}
 	return s
-}
-
-func (s *shard) resident() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.m == nil {
-		return 0
-	}
-	return len(s.m.Runs())
 }

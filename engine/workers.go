@@ -71,6 +71,7 @@ func (e *Engine) Connect(hello *pb.Hello) (*WorkerStream, error) {
 		ID: hello.Worker, Namespace: hello.Namespace, Queue: hello.Queue, Build: hello.Build,
 		WorkflowTypes: hello.WorkflowTypes, ActivityTypes: hello.ActivityTypes, Slots: int(hello.Slots),
 	})
+	e.log.Info("a worker is here", "identity", hello.Identity, "queue", hello.Queue, "build", hello.Build, "worker", hello.Worker)
 	for _, s := range e.shards {
 		s.post(&machine.WorkerBack{Worker: hello.Worker, Received: hello.Received})
 	}
@@ -164,6 +165,7 @@ func (w *WorkerStream) close(why error, orderly bool) {
 	if ws.remove(w) {
 		if !orderly {
 			w.e.counters.lost.Add(1)
+			w.e.log.Warn("a worker is lost", "identity", w.hello.Identity, "queue", w.hello.Queue, "build", w.hello.Build, "worker", w.hello.Worker, "why", why)
 		}
 		// Before the worker hears of it: it comes back at once.
 		w.e.lose(w.hello.Worker, orderly)

@@ -58,6 +58,12 @@ var table = []metric{
 	gauge("engined_slots_used", "Slots in use.", func(s engine.Stats) int { return s.SlotsUsed }),
 	gauge("engined_waiting_runs", "Runs that wait for a worker.", func(s engine.Stats) int { return s.WaitingRuns }),
 	gauge("engined_waiting_tasks", "Tasks that wait for a slot.", func(s engine.Stats) int { return s.WaitingTasks }),
+	{"engined_held_runs", "kind", "Runs that do not go on until somebody acts: stuck or quarantined; of those seen since the start.", prometheus.GaugeValue,
+		func(s engine.Stats, show func(float64, ...string)) {
+			show(float64(s.Held[pb.HoldKind_HOLD_KIND_STUCK]), "stuck")
+			show(float64(s.Held[pb.HoldKind_HOLD_KIND_QUARANTINED]), "quarantined")
+		}},
+	gauge("engined_undo_failed_runs", "Runs whose compensation has failed; of those seen since the start.", func(s engine.Stats) int { return s.UndoFailed }),
 	gauge("engined_resident_runs", "Runs in memory.", func(s engine.Stats) int { return s.Resident }),
 	gauge("engined_mailbox_depth", "Inputs that wait for a shard.", func(s engine.Stats) int { return s.Mailbox }),
 }
