@@ -2,6 +2,7 @@ package replay
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,19 +31,22 @@ type slot struct {
 type identity struct {
 	slot
 	kind byte
-	name string // the activity type
+	name string   // the activity type
+	undo string   // the type of its undo
+	ops  []string // what a commit or a compensation covers
 }
 
 func identify(e *pb.Event) identity {
 	switch b := e.Body.(type) {
 	case *pb.Event_ActivityScheduled:
-		return identity{slot{b.ActivityScheduled.Op, opens}, 'a', b.ActivityScheduled.Type}
+		a := b.ActivityScheduled
+		return identity{slot: slot{a.Op, opens}, kind: 'a', name: a.Type, undo: a.GetUndo().GetType()}
 	case *pb.Event_TimerStarted:
 		return identity{slot: slot{b.TimerStarted.Op, opens}, kind: 't'}
 	case *pb.Event_SagaCommitted:
-		return identity{slot: slot{b.SagaCommitted.Op, opens}, kind: 'c'}
+		return identity{slot: slot{b.SagaCommitted.Op, opens}, kind: 'c', ops: b.SagaCommitted.Ops}
 	case *pb.Event_SagaCompensate:
-		return identity{slot: slot{b.SagaCompensate.Op, opens}, kind: 'u'}
+		return identity{slot: slot{b.SagaCompensate.Op, opens}, kind: 'u', ops: b.SagaCompensate.Ops}
 	case *pb.Event_ActivityCancelRequested:
 		return identity{slot: slot{b.ActivityCancelRequested.Op, cancels}, kind: 'a'}
 	case *pb.Event_TimerCancelled:
@@ -69,6 +73,9 @@ func describe(e *pb.Event) string {
 	if name := history.Name(e); name != "" {
 		b.WriteString(" " + name)
 	}
+	if undo := e.GetActivityScheduled().GetUndo(); undo != nil {
+		b.WriteString(" with undo " + undo.Type)
+	}
 	if t := e.GetTimerStarted(); t != nil {
 		b.WriteString(" " + duration(time.Duration(t.Duration)))
 	}
@@ -82,6 +89,38 @@ func describe(e *pb.Event) string {
 		b.WriteString(" at " + source)
 	}
 	return b.String()
+}
+
+// covers tells in what the steps differ that two commits or compensations cover:
+// ", which leaves out #1 and adds #3".
+func covers(recorded, asked identity) string {
+	if recorded.kind != asked.kind {
+		return ""
+	}
+	gone, added := without(recorded.ops, asked.ops), without(asked.ops, recorded.ops)
+	switch {
+	case gone == "" && added == "":
+		return ""
+	case added == "":
+		return ", which leaves out " + gone
+	case gone == "":
+		return ", which adds " + added
+	default:
+		return ", which leaves out " + gone + " and adds " + added
+	}
+}
+
+// without lists the operations that are not among the others.
+func without(ops, others []string) string {
+	have := make(map[string]bool, len(others))
+	for _, op := range others {
+		have[op] = true
+	}
+	ops = slices.DeleteFunc(slices.Clone(ops), func(op string) bool { return have[op] })
+	if n := len(ops) - differencesMax; n > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(ops[:differencesMax], ", "), n)
+	}
+	return strings.Join(ops, ", ")
 }
 
 // duration leaves out the zeros that time.Duration prints: 24h, not 24h0m0s.

@@ -53,11 +53,13 @@
 // timer is begun and ended in one fold): what a call finds does not change the
 // names of those behind it. Looking (Now, Rand, NewID, Logger, Await) takes none.
 //
-// A replay compares operation, kind and activity type, of all decisions of one
-// cause, as a map: their order says nothing that the numbers do not. Payloads,
-// policies and durations are no part of it, so that these may change under a
-// running history. An activity's old name is as good as its new one, if
-// Config.SameActivity says so. The first difference ends the run's fold with a
+// A replay compares operation, kind, activity type and the type of the undo, of
+// all decisions of one cause, as a map: their order says nothing that the numbers
+// do not. Of commits and compensations it also compares which operations they
+// cover. An undo that the history does not have was never armed: code that
+// believes in it would compensate nothing. Payloads, policies and durations are
+// no part of it, so that these may change under a running history. An activity's
+// old name is as good as its new one, if Config.SameActivity says so. The first difference ends the run's fold with a
 // Mismatch, which tells people both sides with their places in the source.
 //
 // The first terminal fact of an operation counts. What comes for one that has

@@ -49,7 +49,8 @@ func (d Difference) String() string {
 	case d.Recorded == nil:
 		return "history: nothing; code: " + describe(d.Asked)
 	case d.Asked != nil:
-		return "history: " + describe(d.Recorded) + "; code: " + describe(d.Asked)
+		return "history: " + describe(d.Recorded) + "; code: " + describe(d.Asked) +
+			covers(identify(d.Recorded), identify(d.Asked))
 	case d.Waits != "":
 		return "history: " + describe(d.Recorded) + "; code: nothing, it waits at " + d.Waits
 	default:
@@ -99,13 +100,26 @@ func (r *Run) sameInOrder(recorded, asked []*pb.Event) bool {
 }
 
 func (r *Run) same(recorded, asked identity) bool {
-	if recorded.kind != asked.kind {
-		return false
-	}
-	if recorded.name == asked.name {
+	return recorded.kind == asked.kind && r.sameName(recorded.name, asked.name) &&
+		r.sameName(recorded.undo, asked.undo) && sameOps(recorded.ops, asked.ops)
+}
+
+// sameName says whether two activity types are the same, one perhaps an older
+// name of the other. Nothing is no name: it has no alias.
+func (r *Run) sameName(recorded, asked string) bool {
+	if recorded == asked {
 		return true
 	}
-	return r.cfg.SameActivity != nil && r.cfg.SameActivity(recorded.name, asked.name)
+	return recorded != "" && asked != "" && r.cfg.SameActivity != nil && r.cfg.SameActivity(recorded, asked)
+}
+
+// sameOps says whether two lists have the same operations. They stand in the
+// order in which they were armed, which is that of decisions: it says nothing.
+func sameOps(recorded, asked []string) bool {
+	if slices.Equal(recorded, asked) {
+		return true
+	}
+	return len(recorded) == len(asked) && slices.Equal(slices.Sorted(slices.Values(recorded)), slices.Sorted(slices.Values(asked)))
 }
 
 // waitsInstead is where the coroutine of an operation waits, or ""; that of the

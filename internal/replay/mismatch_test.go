@@ -104,7 +104,27 @@ var changes = map[string]code{
 		return out, workflow.Sleep(ctx, time.Minute+30*time.Second)
 	},
 	"returns-early": func(ctx workflow.Context, o Order) (string, error) {
+		return saga.Do(ctx, shop.Charge, o, shop.Refund)
+	},
+	"undo-gone": func(ctx workflow.Context, o Order) (string, error) {
 		return workflow.Do(ctx, shop.Charge, o)
+	},
+	"other-undo": func(ctx workflow.Context, o Order) (string, error) {
+		return saga.Do(ctx, shop.Charge, o, shop.Refund, saga.UndoWith(workflow.As("Bank.Void")))
+	},
+	"undo-added": func(ctx workflow.Context, o Order) (string, error) {
+		if _, err := saga.Do(ctx, shop.Charge, o, shop.Refund); err != nil {
+			return "", err
+		}
+		mail := workflow.ExecAsync(ctx, shop.Mail, o.ID)
+		if err := workflow.Sleep(ctx, 24*time.Hour); err != nil {
+			return "", err
+		}
+		if _, err := mail.Get(ctx); err != nil {
+			return "", err
+		}
+		saga.Commit(ctx)
+		return saga.Do(ctx, shop.Ship, o.ID, shop.Release)
 	},
 }
 
@@ -163,6 +183,67 @@ func TestPayloadsPoliciesAndDurationsAreNoPartOfIdentity(t *testing.T) {
 	}
 	if err := load(t, e, changed, replay.Config{}); err != nil {
 		t.Error(err)
+	}
+}
+
+// covers has a commit and a compensation, each of which covers what was armed
+// before it by other coroutines, in the order in which these run.
+func covers(turns ...string) code {
+	return func(ctx workflow.Context, o Order) (string, error) {
+		next := 0
+		my := func(ctx workflow.Context, turn string) {
+			_ = workflow.Await(ctx, func() bool { return turns[next] == turn })
+			next++
+		}
+		for _, turn := range []string{"a", "b"} {
+			workflow.Go(ctx, func(ctx workflow.Context) {
+				my(ctx, turn)
+				saga.Async(ctx, shop.Charge, o, shop.Refund)
+			})
+		}
+		my(ctx, "commit")
+		saga.Commit(ctx)
+		workflow.Go(ctx, func(ctx workflow.Context) { my(ctx, "undo"); _ = saga.Compensate(ctx) })
+		return "", workflow.Await(ctx, func() bool { return false })
+	}
+}
+
+func TestWhatACommitOrACompensationCoversIsPartOfIt(t *testing.T) {
+	for name, c := range map[string]struct{ recorded, now code }{
+		"commit-covers-less":     {covers("a", "b", "commit", ""), covers("b", "commit", "a", "")},
+		"commit-covers-more":     {covers("a", "commit", "b", ""), covers("a", "b", "commit", "")},
+		"compensates-other-step": {covers("a", "commit", "b", "undo", ""), covers("b", "commit", "a", "undo", "")},
+	} {
+		e := newEngine(t, c.recorded, Order{})
+		e.fold()
+		err := load(t, e, c.now, replay.Config{})
+		var m *replay.Mismatch
+		if !errors.As(err, &m) {
+			t.Fatalf("%s: no mismatch: %v", name, err)
+		}
+		golden(t, "mismatches/"+name, err.Error()+"\n")
+	}
+	// Their order says no more than that of the decisions.
+	e := newEngine(t, covers("a", "b", "commit", ""), Order{})
+	e.fold()
+	if err := load(t, e, covers("b", "a", "commit", ""), replay.Config{}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestARenamedUndoDoesNotMismatch(t *testing.T) {
+	e := recorded(t, placeOrder)
+	e.log[1].GetActivityScheduled().Undo.Type = "Shop.GiveBack"
+	alias := func(recorded, now string) bool { return recorded == "Shop.GiveBack" && now == "Shop.Refund" }
+	if err := load(t, e, placeOrder, replay.Config{SameActivity: alias}); err != nil {
+		t.Errorf("with the alias: %v", err)
+	}
+	// No undo is nobody's old name.
+	e.log[1].GetActivityScheduled().Undo = nil
+	all := func(string, string) bool { return true }
+	var m *replay.Mismatch
+	if err := load(t, e, placeOrder, replay.Config{SameActivity: all}); !errors.As(err, &m) {
+		t.Errorf("without an undo: %v", err)
 	}
 }
 
