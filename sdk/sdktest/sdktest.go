@@ -18,7 +18,6 @@ package sdktest
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -42,13 +41,15 @@ type Options struct {
 	// Seed feeds what the engine draws at random, such as the jitter of retries;
 	// equal seeds draw equal numbers.
 	Seed uint64
-	// Logger gets the logs of engine, worker and workflows; nothing if nil.
+	// Logger gets the logs of engine, worker and workflows. If it is nil, what is a
+	// warning or worse goes to the test's log.
 	Logger *slog.Logger
 }
 
 // Env is an engine with a worker and a client, for one test.
 type Env struct {
-	// Client starts and follows runs.
+	// Client starts and follows runs. To await a run that is held gives a *HeldError
+	// after a minute or two of virtual time.
 	Client *client.Client
 	// Worker gets the test's workflows and activities; Start starts it.
 	Worker *worker.Worker
@@ -59,6 +60,7 @@ type Env struct {
 	o       Options
 	store   *memstore.Store
 	workers []*worker.Worker
+	log     *testLog // nil if the test has its own
 }
 
 // New makes an environment inside a testing/synctest bubble; outside of one it
@@ -73,11 +75,17 @@ func New(t testing.TB, opts ...Options) *Env {
 		env.o = opts[0]
 	}
 	if env.o.Logger == nil {
-		env.o.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+		env.log = &testLog{t: t}
+		env.o.Logger = slog.New(slog.NewTextHandler(env.log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}
 	env.open()
 	env.Worker = env.NewWorker(env.o.Worker)
-	t.Cleanup(env.close)
+	t.Cleanup(func() {
+		env.close()
+		if env.log != nil {
+			env.log.ended.Store(true)
+		}
+	})
 	return env
 }
 
@@ -97,7 +105,7 @@ func (e *Env) open() {
 		e.t.Fatalf("open the engine: %v", err)
 	}
 	e.Engine = core
-	e.Client = client.New(core, e.o.Client)
+	e.Client = client.New(service{core}, e.o.Client)
 }
 
 // seeded returns a source that several goroutines may use.
