@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -57,11 +58,20 @@ func checkStart(req *pb.StartRequest) error {
 		history.CheckName("namespace", req.Namespace), history.CheckID("workflow id", req.WorkflowId),
 		history.CheckID("request id", req.RequestId), history.CheckName("workflow type", req.Type),
 		history.CheckName("task queue", req.Queue), history.CheckText("identity", req.Identity),
-		history.CheckPayload("the input", req.Input),
+		history.CheckPayload("the input", req.Input), history.CheckHeader(req.Header),
 	} {
 		if err != nil {
 			return err
 		}
+	}
+	if _, ok := pb.ConflictPolicy_name[int32(req.Conflict)]; !ok {
+		return fmt.Errorf("conflict policy %d is none: use a release of the same age", req.Conflict)
+	}
+	if _, ok := pb.ReusePolicy_name[int32(req.Reuse)]; !ok {
+		return fmt.Errorf("reuse policy %d is none: use a release of the same age", req.Reuse)
+	}
+	if req.CancelGrace < 0 {
+		return fmt.Errorf("a cancel grace of %v: give more than 0, or 0 for %v", time.Duration(req.CancelGrace), time.Duration(machine.DefaultCancelGrace))
 	}
 	return nil
 }

@@ -57,7 +57,9 @@ func (w *rawWorker) serve() error {
 			w.fold(in.Run, in.Stamp, in.Event)
 		}
 		for _, task := range d.Tasks {
-			w.send(&pb.WorkerUp{Done: []*pb.Done{w.run(task)}})
+			if done := w.run(task); done != nil {
+				w.send(&pb.WorkerUp{Done: []*pb.Done{done}})
+			}
 		}
 	}
 }

@@ -303,7 +303,7 @@ func (s *shard) discard(w *write, err error) {
 		}
 	}
 	for _, a := range w.acks {
-		s.e.workers.resync(a.Worker)
+		s.e.workers.resync(a)
 	}
 	if s.open[w.run.Row.Run] == w {
 		delete(s.open, w.run.Row.Run)

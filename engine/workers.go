@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"github.com/engined/engined/engine/machine"
 	"github.com/engined/engined/engine/match"
@@ -25,6 +26,7 @@ type workers struct {
 	coming sync.Mutex
 	mu     sync.Mutex
 	by     map[string]*WorkerStream
+	opened atomic.Int64 // streams so far
 }
 
 // WorkerStream is the engine's end of one worker's stream. A transport calls
@@ -32,13 +34,15 @@ type workers struct {
 // stream ended: by Leave if the worker ended it, by Break if it broke. In one
 // process the worker's end calls them itself.
 type WorkerStream struct {
-	e     *Engine
-	hello *pb.Hello
-	since int64
+	e      *Engine
+	hello  *pb.Hello
+	number int64 // no other stream of this engine has it
+	since  int64
 
 	mu       sync.Mutex
 	next     *pb.WorkerDown // what is ready to go down
 	empty    bool
+	unsent   []*pb.Delivery // of next.Tasks, those that were never sent before
 	ready    chan struct{}
 	err      error // why the stream has ended
 	acks     acks
@@ -57,7 +61,7 @@ func (e *Engine) Connect(hello *pb.Hello) (*WorkerStream, error) {
 		return nil, err
 	}
 	now := e.clock.Now()
-	w := &WorkerStream{e: e, hello: hello, since: now, heard: now, ready: make(chan struct{}, 1), acks: newAcks()}
+	w := &WorkerStream{e: e, hello: hello, number: e.workers.opened.Add(1), since: now, heard: now, ready: make(chan struct{}, 1), acks: newAcks()}
 	w.reset()
 	w.next.Welcome = &pb.Welcome{Protocol: Protocol, Engine: e.id}
 	w.touch()
@@ -85,6 +89,8 @@ func checkHello(h *pb.Hello) error {
 		return bad("the first message of a stream must be a hello", "")
 	case h.Protocol != Protocol:
 		return bad(fmt.Sprintf("the worker speaks protocol %d, this engine speaks %d", h.Protocol, Protocol), "use the same release on both sides")
+	case len(h.Received) > maxReceived:
+		return bad(fmt.Sprintf("%d deliveries received, the limit is %d", len(h.Received), maxReceived), "")
 	case h.Slots < 0:
 		return bad(fmt.Sprintf("%d slots", h.Slots), "give 0 or more")
 	}
@@ -109,8 +115,11 @@ func checkHello(h *pb.Hello) error {
 	return nil
 }
 
-// maxTypes bounds what one worker may say that it knows.
-const maxTypes = 10_000
+// The bounds of what one worker may say that it knows, and that it has.
+const (
+	maxTypes    = 10_000
+	maxReceived = 100_000
+)
 
 // replace puts the stream in the place of an older one of the same worker.
 func (ws *workers) replace(w *WorkerStream) *WorkerStream {
@@ -186,11 +195,25 @@ func (ws *workers) remove(w *WorkerStream) bool {
 
 func (w *WorkerStream) end(err error) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
+	unsent := w.unsent
+	w.unsent = nil
 	if w.err == nil {
 		w.err = err
 		w.wake()
 	}
+	w.mu.Unlock()
+	for _, d := range unsent {
+		w.e.unbegun(w.hello.Worker, d)
+	}
+}
+
+// unbegun tells a shard that a delivery never left the engine.
+func (e *Engine) unbegun(worker string, d *pb.Delivery) {
+	e.shards[store.RunNo(d.Run).Shard()].post(&machine.Done{
+		Origin: machine.Origin{Worker: worker},
+		Done: &pb.Done{Delivery: d, Outcome: pb.Outcome_OUTCOME_INTERRUPTED, Unbegun: true,
+			Failure: &pb.Failure{Message: "it was never sent: the worker had gone"}},
+	})
 }
 
 // Receive takes a message from the worker. It never blocks.
@@ -203,14 +226,21 @@ func (w *WorkerStream) Receive(up *pb.WorkerUp) error {
 	w.heard = w.e.clock.Now()
 	w.slow = len(up.Slow)
 	w.draining = w.draining || up.Draining
-	if up.Seq > 0 && w.acks.expect(up.Seq, len(up.Decided)+len(up.Done)+len(up.Faults)) {
-		w.touch()
+	if up.Seq > 0 {
+		moved, err := w.acks.expect(up.Seq, len(up.Decided)+len(up.Done)+len(up.Faults))
+		if err != nil {
+			w.mu.Unlock()
+			return err
+		}
+		if moved {
+			w.touch()
+		}
 	}
 	w.mu.Unlock()
 	if up.Draining {
 		w.e.desk.drain(w.hello.Worker)
 	}
-	o := machine.Origin{Worker: w.hello.Worker, Build: w.hello.Build, Seq: up.Seq}
+	o := machine.Origin{Worker: w.hello.Worker, Build: w.hello.Build, Stream: w.number, Seq: up.Seq}
 	for _, d := range up.Decided {
 		w.pass(o, d.Run, &machine.Decided{Origin: o, Decided: d})
 	}
@@ -231,7 +261,7 @@ func (w *WorkerStream) pass(o machine.Origin, run int64, in machine.Input) {
 		w.e.shards[id].post(in)
 		return
 	}
-	w.e.workers.ack(machine.Ack{Worker: o.Worker, Seq: o.Seq})
+	w.e.workers.ack(machine.Ack{Worker: o.Worker, Stream: o.Stream, Seq: o.Seq})
 }
 
 // Next returns the next message for the worker: all that is ready, after one
@@ -269,7 +299,7 @@ func (w *WorkerStream) Ping() {
 	w.touch()
 }
 
-func (w *WorkerStream) reset() { w.next, w.empty = &pb.WorkerDown{}, true }
+func (w *WorkerStream) reset() { w.next, w.empty, w.unsent = &pb.WorkerDown{}, true, nil }
 
 // touch says that there is something to send; mu is held.
 func (w *WorkerStream) touch() {
@@ -311,14 +341,35 @@ func (ws *workers) send(m *machine.Send) {
 
 func (ws *workers) dispatch(m machine.Dispatch) {
 	ws.e.counters.tasks.Add(1)
-	ws.put(m.Worker, func(d *pb.WorkerDown) { d.Tasks = append(d.Tasks, m.Task) })
+	w := ws.get(m.Worker)
+	if w == nil || !w.give(m) {
+		// One that may have been sent before waits for its worker's return.
+		if m.First {
+			ws.e.unbegun(m.Worker, m.Task.Delivery)
+		}
+	}
+}
+
+// give adds a task to the next message down; false if there will be none.
+func (w *WorkerStream) give(m machine.Dispatch) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil {
+		return false
+	}
+	w.next.Tasks = append(w.next.Tasks, m.Task)
+	if m.First {
+		w.unsent = append(w.unsent, m.Task.Delivery)
+	}
+	w.touch()
+	return true
 }
 
 // ack counts an item of a worker's message as dealt with.
 func (ws *workers) ack(a machine.Ack) {
 	w := ws.get(a.Worker)
-	if w == nil {
-		return
+	if w == nil || w.number != a.Stream {
+		return // its stream is over: the worker sends again what is not acknowledged
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -333,8 +384,8 @@ func (ws *workers) cancel(c machine.CancelTask) {
 
 // resync ends a worker's stream, so that it begins anew with what both sides
 // know for certain.
-func (ws *workers) resync(worker string) {
-	if w := ws.get(worker); w != nil {
+func (ws *workers) resync(a machine.Ack) {
+	if w := ws.get(a.Worker); w != nil && w.number == a.Stream {
 		w.close(apierr.New(apierr.Unavailable, "work", "the engine lost track of what the worker sent", "connect again"), true)
 	}
 }

@@ -94,7 +94,7 @@ func CheckScheduled(a *pb.ActivityScheduled) error {
 		checkString("the queue", a.GetQueue(), MaxName, optional),
 		checkString("the source", a.GetSource(), MaxSource, optional),
 		CheckPayload("the input", a.GetInput()),
-		checkHeader(a.GetHeader()),
+		CheckHeader(a.GetHeader()),
 		checkPolicy("the activity", a.GetRetry(), a.GetTimeouts()),
 	)
 	if err != nil || u == nil {
@@ -119,7 +119,9 @@ func checkPolicy(what string, r *pb.RetryPolicy, t *pb.Timeouts) error {
 	return nil
 }
 
-func checkHeader(h map[string]string) error {
+// CheckHeader checks the header of a run or an activity: up to MaxHeader bytes of
+// UTF-8, keys and values together. The error is a *LimitError or a *NameError.
+func CheckHeader(h map[string]string) error {
 	n, bad := 0, false
 	for k, v := range h {
 		n += len(k) + len(v)

@@ -34,7 +34,7 @@ func checkStarted(s *pb.WorkflowStarted) error {
 		CheckPayload("the input", s.GetInput()),
 		checkString("the request id", s.GetRequestId(), MaxRequestID, optional),
 		checkString("the identity", s.GetIdentity(), MaxIdentity, optional),
-		checkHeader(s.GetHeader()),
+		CheckHeader(s.GetHeader()),
 	)
 }
 

@@ -95,7 +95,7 @@ func (s *Shard) startOn(r *Run, e *Entry, worker string) {
 	}
 	e.lostAt = 0
 	s.put(r, e)
-	s.after(r, Dispatch{Worker: worker, Task: s.task(r, e)})
+	s.after(r, Dispatch{Worker: worker, Task: s.task(r, e), First: true})
 }
 
 // task is what the worker gets of the entry's present delivery.

@@ -182,7 +182,7 @@ func later(at, d int64) int64 {
 // ack tells the worker that its message is dealt with, when the run's writes
 // are durable (r nil: there is nothing to wait for).
 func (s *Shard) ack(r *Run, o Origin) {
-	a := Ack{Worker: o.Worker, Seq: o.Seq}
+	a := Ack{Worker: o.Worker, Stream: o.Stream, Seq: o.Seq}
 	if r == nil {
 		s.out.Acks = append(s.out.Acks, a)
 		return

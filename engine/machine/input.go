@@ -61,6 +61,8 @@ type Describe struct {
 type Origin struct {
 	Worker string
 	Build  string
+	// Stream tells the streams of one worker apart; Seq counts within one.
+	Stream int64
 	Seq    int64
 }
 

@@ -55,6 +55,8 @@ type Effect interface{ effect() }
 type Dispatch struct {
 	Worker string
 	Task   *pb.Task
+	// First: the delivery has never been sent before.
+	First bool
 }
 
 // CancelTask tells a worker to cancel an activity.
@@ -85,6 +87,8 @@ func (ReadHistory) effect() {}
 // Ack says that a worker's message is dealt with.
 type Ack struct {
 	Worker string
+	// Stream is that of the message: another of the same worker counts anew.
+	Stream int64
 	Seq    int64
 }
 

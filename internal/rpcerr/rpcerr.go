@@ -73,7 +73,7 @@ func FromStatus(ctx context.Context, op string, err error) error {
 	case codes.InvalidArgument, codes.OutOfRange:
 		code = apierr.InvalidArgument
 	case codes.Unimplemented:
-		code, hint = apierr.FailedPrecondition, "what listens at this address does not know the call: use the same release on both sides"
+		code, hint = apierr.InvalidArgument, "what listens at this address does not know the call: use the same release on both sides"
 	case codes.NotFound:
 		code = apierr.NotFound
 	}

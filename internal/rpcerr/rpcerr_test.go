@@ -42,7 +42,7 @@ func TestWhatTheEngineDidNotSay(t *testing.T) {
 		{ctx: gone, err: status.Error(codes.Canceled, "context canceled"), want: why},
 		{ctx: t.Context(), err: status.Error(codes.Unavailable, "connection refused"), code: apierr.Unavailable},
 		{ctx: t.Context(), err: status.Error(codes.Canceled, "by a proxy"), code: apierr.Unavailable},
-		{ctx: t.Context(), err: status.Error(codes.Unimplemented, "no such method"), code: apierr.FailedPrecondition},
+		{ctx: t.Context(), err: status.Error(codes.Unimplemented, "no such method"), code: apierr.InvalidArgument},
 		{ctx: t.Context(), err: errors.New("no status at all"), code: apierr.Internal},
 	} {
 		got := rpcerr.FromStatus(c.ctx, "list", c.err)
