@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"errors"
 	"math/rand/v2"
 	"runtime/debug"
 	"time"
@@ -16,27 +15,27 @@ type Context struct {
 	scope *Scope
 }
 
-var errOtherRun = errors.New("the future belongs to another run")
-
 // enter checks that the call may be made, and tells where it comes from. Code
 // that asks the engine for something, or waits, comes through here. A call from
-// a stray goroutine gets an error, since a panic there would end the process;
-// the run is held either way.
+// a stray goroutine gets an error, since a panic there would end the process, and
+// the context's run is held for it. One from another run's coroutine is that run's
+// fault: it panics there.
 func (c Context) enter() (*Coroutine, string, error) {
 	if c.co == nil {
 		panic(&Misuse{Why: "has a context that belongs to no workflow: use the one that the function was given", Stack: string(debug.Stack())})
 	}
-	source, from := callSite()
-	if c.co.run.current.Load() != c.co || from == stray {
-		return nil, source, c.misused(source, from)
+	from := callSite()
+	its := from.origin == coroutine && from.of == c.co.run.tag
+	if c.co.run.current.Load() != c.co || !its && from.origin != unknown {
+		return nil, from.source, c.misused(from)
 	}
 	if c.co.dying {
 		c.co.unwound()
 	}
 	if c.co.peeking {
-		panic(c.blame(source, "stands in the condition of an Await, which may only look"))
+		panic(c.blame(from.source, "stands in the condition of an Await, which may only look"))
 	}
-	return c.co, source, nil
+	return c.co, from.source, nil
 }
 
 // look is enter for calls that only read, which a condition may make, too.
@@ -60,21 +59,38 @@ func (c Context) read() *Coroutine {
 	return co
 }
 
-// misused holds the run for a call from where none may come.
-func (c Context) misused(source string, from origin) error {
-	switch now := c.co.run.current.Load(); {
-	case from == stray:
-		return c.blame(source, "comes from a goroutine that is none of the run's: workflow code starts others with workflow.Go, and leaves effects to activities")
-	case now == nil:
-		return c.blame(source, "has a context of another run, or of one that is not being folded: use the one that the function was given")
+// misused says what is wrong with a call from where none may come, and sees to
+// it that whoever made it is held. A panic does that for a coroutine; a fault of
+// another run is noted nowhere else, since that run is not at hand.
+func (c Context) misused(from caller) error {
+	if from.origin == unknown {
+		from.origin, from.of = deepOrigin()
+	}
+	now := c.co.run.current.Load()
+	switch {
+	case from.origin == stray:
+		return c.blame(from.source, "comes from a goroutine that is none of the run's: workflow code starts others with workflow.Go, and leaves effects to activities")
+	case from.of != c.co.run.tag || now == nil:
+		panic(misuseAt(from.source, "has the context of another run: use the one that the function was given"))
 	default:
-		panic(c.blame(source, "uses the context of "+coroutineName(c.co.path)+" in "+coroutineName(now.path)+
+		panic(c.blame(from.source, "uses the context of "+coroutineName(c.co.path)+" in "+coroutineName(now.path)+
 			": use the one that the function of workflow.Go was given"))
 	}
 }
 
+func misuseAt(source, why string) *Misuse {
+	return &Misuse{Call: source, Why: why, Stack: string(debug.Stack())}
+}
+
+// own checks that an operation is of the caller's run.
+func (c Context) own(f *Future, source string) {
+	if f.run != nil && f.run != c.co.run {
+		panic(c.blame(source, "waits for a future of another run: what another run does is for that run alone"))
+	}
+}
+
 func (c Context) blame(source, why string) *Misuse {
-	m := &Misuse{Call: source, Why: why, Stack: string(debug.Stack())}
+	m := misuseAt(source, why)
 	c.co.run.misuse.CompareAndSwap(nil, m)
 	return m
 }
@@ -160,16 +176,14 @@ func (c Context) canceled() error {
 // Wait waits until the operation is done. What is done is not waited for; only
 // a call that would wait returns the scope's cancel.
 func (c Context) Wait(f *Future) error {
-	if co, err := c.look(); err == nil && f.done && f.run == co.run {
+	if co, err := c.look(); err == nil && f.run == co.run && f.done {
 		return nil
 	}
 	co, source, err := c.enter()
 	if err != nil {
 		return err
 	}
-	if f.run != co.run {
-		return errOtherRun
-	}
+	c.own(f, source)
 	s := c.scope
 	if f.keep {
 		s = nil
@@ -195,9 +209,7 @@ func (c Context) Select(futures []*Future, block bool) (int, error) {
 		return -1, err
 	}
 	for _, f := range futures {
-		if f.run != co.run {
-			return -1, errOtherRun
-		}
+		c.own(f, source)
 	}
 	for {
 		for i, f := range futures {

@@ -78,7 +78,7 @@ func (co *Coroutine) main(yield func(struct{}) bool) {
 			yield(struct{}{})
 		}
 	}()
-	co.fn(Context{co: co, scope: co.base})
+	co.code()
 	returned = true
 }
 

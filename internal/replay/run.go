@@ -51,6 +51,7 @@ type Config struct {
 type Run struct {
 	cfg  Config
 	body Body
+	tag  tag
 
 	started   *pb.WorkflowStarted
 	startedAt int64
@@ -84,7 +85,7 @@ type Run struct {
 // New makes a run that has folded nothing yet. Whoever makes one must Close it:
 // a coroutine that is parked stays in memory until then.
 func New(cfg Config, body Body) *Run {
-	r := &Run{cfg: cfg, body: body, ops: map[string]*Future{}}
+	r := &Run{cfg: cfg, body: body, tag: newTag(), ops: map[string]*Future{}}
 	r.main = &Scope{run: r}
 	r.detached = &Scope{run: r}
 	r.logs.level = cfg.LogLevel

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 )
 
-// origin says whose stack a call was made on.
+// origin says on whose stack a call was made.
 type origin uint8
 
 const (
@@ -18,10 +18,18 @@ const (
 	stray
 )
 
+// caller is where a call of the SDK comes from.
+type caller struct {
+	source string // its place in user code
+	origin origin
+	of     tag // the run whose coroutine it is on; of a coroutine only
+}
+
 // frame is what is known of one return address.
 type frame struct {
 	source string // "shop.go:42" in user code, or empty
 	base   bool   // it is Coroutine.main, the lowest frame of every coroutine
+	digit  uint8  // of a run's tag, counted from 1
 }
 
 // Frames are looked up once an address, and there are as many as there are
@@ -32,28 +40,49 @@ var frames atomic.Pointer[map[uintptr]frame]
 // less deep.
 const stackMax = 64
 
-// callSite returns the place in user code from which the SDK was called, and
-// whether that was on a coroutine's stack: a goroutine that workflow code
-// started itself has no coroutine at its base.
-func callSite() (string, origin) {
+// callSite returns the place in user code from which the SDK was called, and on
+// whose stack that was: a goroutine that workflow code started itself has no
+// coroutine at its base.
+func callSite() caller {
 	var pcs [stackMax]uintptr
 	n := runtime.Callers(3, pcs[:]) // not Callers, callSite, enter
-	source := ""
+	c := caller{}
 	for _, pc := range pcs[:n] {
-		if source = frameOf(pc).source; source != "" {
+		if c.source = frameOf(pc).source; c.source != "" {
 			break
 		}
 	}
-	if n == len(pcs) {
-		return source, unknown
+	if n < len(pcs) {
+		c.origin, c.of = baseOf(pcs[:n])
 	}
-	// Below main there are iter's and the runtime's frames.
-	for i := n - 1; i >= max(0, n-6); i-- {
-		if frameOf(pcs[i]).base {
-			return source, coroutine
+	return c
+}
+
+// deepOrigin is for a stack that is too deep for callSite.
+func deepOrigin() (origin, tag) {
+	for size := 8 * stackMax; ; size *= 8 {
+		pcs := make([]uintptr, size)
+		if n := runtime.Callers(1, pcs); n < size {
+			return baseOf(pcs[:n])
 		}
 	}
-	return source, stray
+}
+
+// baseOf reads the lowest frames of a stack. Below main there are iter's and the
+// runtime's, above it are code (inlined or not) and the two digits.
+func baseOf(pcs []uintptr) (origin, tag) {
+	n := len(pcs)
+	for i := n - 1; i >= max(0, n-6); i-- {
+		if !frameOf(pcs[i]).base {
+			continue
+		}
+		if i < 3 {
+			return coroutine, 0
+		}
+		high, low := frameOf(pcs[i-2]).digit, frameOf(pcs[i-3]).digit
+		return coroutine, tag(high-1)<<4 | tag(low-1)
+	}
+	return stray, 0
 }
 
 func frameOf(pc uintptr) frame {
@@ -92,7 +121,7 @@ func lookUp(pc uintptr) frame {
 	isTest := strings.HasSuffix(f.File, "_test.go")
 	for _, prefix := range ours {
 		if strings.HasPrefix(f.Function, prefix) && !isTest {
-			return frame{base: strings.HasSuffix(f.Function, "internal/replay.(*Coroutine).main")}
+			return frame{base: strings.HasSuffix(f.Function, "internal/replay.(*Coroutine).main"), digit: digitOf(f.Function)}
 		}
 	}
 	if f.Function == "" {
