@@ -38,25 +38,14 @@ func (c Context) enter() (*Coroutine, string, error) {
 	return c.co, from.source, nil
 }
 
-// look is enter for calls that only read, which a condition may make, too.
+// look is enter for calls that only read, which a condition may make, too. It
+// does not look at the stack when nothing else is wrong.
 func (c Context) look() (*Coroutine, error) {
-	if c.co == nil || c.co.run.current.Load() != c.co {
+	if c.co == nil || c.co.run.current.Load() != c.co || c.co.dying {
 		co, _, err := c.enter()
 		return co, err
 	}
-	if c.co.dying {
-		c.co.unwound()
-	}
 	return c.co, nil
-}
-
-// read is look for calls that have no error to return.
-func (c Context) read() *Coroutine {
-	co, err := c.look()
-	if err != nil {
-		panic(err)
-	}
-	return co
 }
 
 // misused says what is wrong with a call from where none may come, and sees to
@@ -95,20 +84,45 @@ func (c Context) blame(source, why string) *Misuse {
 	return m
 }
 
+// The calls that follow have no error to return. To a stray goroutine they return
+// what is nothing but harms nobody; the run is held for it.
+
 // Now is the time of the input being folded, in UTC. It never goes back.
-func (c Context) Now() time.Time { return c.read().run.time() }
+func (c Context) Now() time.Time {
+	co, err := c.look()
+	if err != nil {
+		return time.Time{}
+	}
+	return co.run.time()
+}
 
 // Started is the first event of the run, and its time. It must not be changed.
 func (c Context) Started() (*pb.WorkflowStarted, time.Time) {
-	r := c.read().run
+	co, err := c.look()
+	if err != nil {
+		return &pb.WorkflowStarted{}, time.Time{}
+	}
+	r := co.run
 	return r.started, time.Unix(0, r.startedAt).UTC()
 }
 
 // Rand is the coroutine's random source; see random.go.
-func (c Context) Rand() *rand.Rand { return c.read().random() }
+func (c Context) Rand() *rand.Rand {
+	co, err := c.look()
+	if err != nil {
+		return rand.New(rand.NewPCG(0, 0))
+	}
+	return co.random()
+}
 
 // NewID returns a new id; see random.go.
-func (c Context) NewID() string { return c.read().newID() }
+func (c Context) NewID() string {
+	co, err := c.look()
+	if err != nil {
+		return ""
+	}
+	return co.newID()
+}
 
 // ActivityName is the name under which the activity of a function is stored.
 func (c Context) ActivityName(function string) string {

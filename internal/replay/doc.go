@@ -90,12 +90,11 @@
 //   - A yield from another goroutine is not noticed, or kills the process. So
 //     each call checks that its coroutine is the one that has control, and calls
 //     that ask or wait also whose stack they are on (source.go, whose.go). On that
-//     of a goroutine which workflow code started itself they return an error where
-//     there is one to return, since a panic there would end the process; the run
-//     is held either way. On that of another run's coroutine, to which a context or
-//     a future has leaked, they panic: that run is held, and not the one to which
-//     these belong, which has done nothing. Code that recovers this panic goes on,
-//     with nothing asked for.
+//     of a goroutine which workflow code started itself they return an error, or
+//     nothing, since a panic there would end the process; the run is held. On that
+//     of another run's coroutine, to which a context or a future has leaked, they
+//     panic: that run is held, and not the one to which these belong, which has
+//     done nothing. Code that recovers this panic goes on, with nothing asked for.
 //   - A goroutine locked to its thread must not fold, and workflow code must not
 //     lock one: the runtime ends the process. Nothing here can prevent it.
 //   - Code that blocks (on a lock, a channel, the network) blocks its Fold, and

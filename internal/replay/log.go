@@ -86,7 +86,11 @@ func (l *logs) add(rec slog.Record) {
 // Logger logs to the run's records: silent on replay, with the time of the
 // input being folded. It may be kept, and used by other coroutines of the run.
 func (c Context) Logger() *slog.Logger {
-	return slog.New(&handler{logs: &c.read().run.logs})
+	co, err := c.look()
+	if err != nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return slog.New(&handler{logs: &co.run.logs})
 }
 
 // handler keeps what With and WithGroup added, in order.
