@@ -59,7 +59,7 @@ func (w *Worker) judgeSilence(ctx context.Context) error {
 		w.mu.Unlock()
 		quiet++
 		all++
-		if n := w.heard.Load(); n != heard {
+		if n := w.heard.Load() + w.reads.Load(); n != heard {
 			heard, quiet, all = n, 0, 0
 		}
 		if s != last {

@@ -35,9 +35,9 @@ type Options struct {
 
 // The times of a worker's stream, in ticks.
 const (
-	pingTicks   = 4  // 1 s: nothing was sent to the worker
-	silentTicks = 12 // 3 s: nothing came from it
-	unreadTicks = 40 // 10 s: it has not read what was sent
+	pingTicks   = 4   // 1 s: nothing was sent to the worker
+	silentTicks = 12  // 3 s: nothing came from it
+	unreadTicks = 120 // 30 s: it has not read what was sent, 2 MiB over a slow link perhaps
 )
 
 // The bounds of what peers may ask for.
@@ -65,6 +65,7 @@ type Server struct {
 	group  *svc.Group
 	reads  gate
 	calls  calls
+	meter  meter
 
 	mu    sync.Mutex
 	links map[*link]bool
@@ -111,7 +112,7 @@ func (s *Server) Serve(lis net.Listener) error {
 		s.group.Go("watch of worker streams", s.watch)
 	}
 	s.mu.Unlock()
-	return s.grpc.Serve(lis)
+	return s.grpc.Serve(metered{lis, &s.meter})
 }
 
 // Stop ends serving in order: new calls are refused, calls that only wait are

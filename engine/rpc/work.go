@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	grpcpeer "google.golang.org/grpc/peer"
+
 	"github.com/engined/engined/engine"
 	"github.com/engined/engined/internal/apierr"
 	pb "github.com/engined/engined/proto/enginepb"
@@ -29,9 +31,10 @@ type link struct {
 	ended chan struct{}
 	why   error
 
-	heard atomic.Int64 // messages received
-	sent  atomic.Int64 // the seq of the last message sent
-	read  atomic.Int64 // the newest seq that the worker has read
+	heard atomic.Int64  // messages received
+	reads *atomic.Int64 // from the connection: a large message is heard of long before it is received
+	sent  atomic.Int64  // the seq of the last message sent
+	read  atomic.Int64  // the newest seq that the worker has read
 
 	ws atomic.Pointer[engine.WorkerStream] // nil before the hello
 
@@ -45,7 +48,7 @@ type link struct {
 // Work serves a stream to its end.
 func (a workerAPI) Work(stream enginerpc.Worker_WorkServer) error {
 	s := a.s
-	l := &link{s: s, stream: stream, ended: make(chan struct{})}
+	l := &link{s: s, stream: stream, ended: make(chan struct{}), reads: s.meter.of(peerOf(stream.Context()))}
 	if err := s.add(l); err != nil {
 		return err
 	}
@@ -54,6 +57,13 @@ func (a workerAPI) Work(stream enginerpc.Worker_WorkServer) error {
 	s.group.Run("receive from a worker", l.receive, l.closed)
 	<-l.ended
 	return l.why
+}
+
+func peerOf(ctx context.Context) string {
+	if p, ok := grpcpeer.FromContext(ctx); ok {
+		return p.Addr.String()
+	}
+	return ""
 }
 
 func (s *Server) add(l *link) error {
@@ -186,7 +196,7 @@ func (s *Server) watch(ctx context.Context) error {
 
 // tick looks at a stream; the error is why it must end.
 func (l *link) tick() error {
-	heard, sent, ws := l.heard.Load(), l.sent.Load(), l.ws.Load()
+	heard, sent, ws := l.heard.Load()+l.reads.Load(), l.sent.Load(), l.ws.Load()
 	if l.quiet++; heard != l.heardBefore {
 		l.heardBefore, l.quiet = heard, 0
 	}

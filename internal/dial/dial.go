@@ -7,7 +7,10 @@
 package dial
 
 import (
+	"context"
 	"math/rand/v2"
+	"net"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -48,6 +51,9 @@ type Options struct {
 	// Shuffle tries the addresses in an order drawn once, instead of in their
 	// own: many clients then spread over the engines.
 	Shuffle bool
+	// Heard, if it is set, is raised by each read from the network: a sign of life
+	// also in the middle of a large message over a slow link.
+	Heard *atomic.Int64
 }
 
 // New returns a connection to the engine at address: "host:port", or several
@@ -84,6 +90,14 @@ func New(address string, o Options) (*grpc.ClientConn, error) {
 		grpc.WithResolvers(names), // and pick_first, gRPC's default
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithNoProxy(),
+		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
+			var d net.Dialer
+			c, err := d.DialContext(ctx, "tcp", addr)
+			if err != nil || o.Heard == nil {
+				return c, err
+			}
+			return &heard{c, o.Heard}, nil
+		}),
 		grpc.WithUserAgent(userAgent),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{
 			Time: pingAfter, Timeout: pingTimeout,
@@ -102,4 +116,18 @@ func New(address string, o Options) (*grpc.ClientConn, error) {
 		return nil, apierr.Wrap(apierr.InvalidArgument, "dial", err)
 	}
 	return conn, nil
+}
+
+// heard is a connection whose reads are counted.
+type heard struct {
+	net.Conn
+	n *atomic.Int64
+}
+
+func (c *heard) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 {
+		c.n.Add(1)
+	}
+	return n, err
 }
