@@ -101,7 +101,13 @@ func hello(worker string) *pb.Hello {
 func (l *lab) worker(h *pb.Hello) *peer {
 	ctx, cancel := context.WithCancel(l.t.Context())
 	l.t.Cleanup(cancel)
-	stream, err := enginerpc.NewWorkerClient(l.conn).Work(ctx)
+	// A connection of its own, as each worker process has.
+	conn, err := grpc.NewClient(l.addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(func() { _ = conn.Close() })
+	stream, err := enginerpc.NewWorkerClient(conn).Work(ctx)
 	if err != nil {
 		l.t.Fatal(err)
 	}
