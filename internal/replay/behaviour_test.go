@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/engined/engined/history"
 	"github.com/engined/engined/internal/replay"
 	pb "github.com/engined/engined/proto/enginepb"
 	"github.com/engined/engined/sdk/saga"
@@ -430,5 +431,58 @@ func TestDecisionsCarryTheirPlaceInUserCode(t *testing.T) {
 		if got[i]-got[0] != offset {
 			t.Errorf("decision %d is %d lines below the first, want %d", i, got[i]-got[0], offset)
 		}
+	}
+}
+
+// below runs fn in a coroutine that is n deep, and waits for it.
+func below(ctx workflow.Context, n int, fn func(workflow.Context)) {
+	done := false
+	var nest func(workflow.Context, int)
+	nest = func(ctx workflow.Context, n int) {
+		if n == 0 {
+			fn(ctx)
+			done = true
+			return
+		}
+		workflow.Go(ctx, func(ctx workflow.Context) { nest(ctx, n-1) })
+	}
+	nest(ctx, n)
+	_ = workflow.Await(ctx, func() bool { return done })
+}
+
+func TestWhatIsNestedTooDeepToBeNamedIsRefused(t *testing.T) {
+	for name, call := range map[string]func(workflow.Context) error{
+		"Do":         func(ctx workflow.Context) error { _, err := workflow.Do(ctx, shop.Ship, "x"); return err },
+		"Sleep":      func(ctx workflow.Context) error { return workflow.Sleep(ctx, time.Hour) },
+		"Compensate": saga.Compensate,
+		"After": func(ctx workflow.Context) error {
+			return workflow.Select(ctx, workflow.After(time.Hour, func() { t.Error("a timer that was never started has fired") }))
+		},
+	} {
+		var got error
+		e := newEngine(t, func(ctx workflow.Context, o Order) (string, error) {
+			saga.Async(ctx, shop.Charge, o, shop.Refund)
+			below(ctx, 600, func(ctx workflow.Context) { got = call(ctx) })
+			return "gone on", nil
+		}, Order{})
+		want(t, e.fold(), "ActivityScheduled #1 Shop.Charge", "WorkflowCompleted")
+		var limit *history.LimitError
+		if !errors.Is(got, workflow.ErrRefused) || !errors.As(got, &limit) || limit.Limit != history.MaxOp {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// A commit has no error to return, and must not be passed over.
+func TestACommitThatIsNestedTooDeepHoldsTheRun(t *testing.T) {
+	e := newEngine(t, func(ctx workflow.Context, o Order) (string, error) {
+		below(ctx, 600, saga.Commit) // nothing to commit: nothing to record
+		saga.Async(ctx, shop.Charge, o, shop.Refund)
+		below(ctx, 600, saga.Commit)
+		return "", nil
+	}, Order{})
+	var misuse *replay.Misuse
+	if err := faultOf(t, e); !errors.As(err, &misuse) || !strings.Contains(err.Error(), "deep") {
+		t.Error(err)
 	}
 }

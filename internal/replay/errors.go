@@ -37,10 +37,15 @@ func (e *Canceled) Error() string {
 // Unwrap returns ErrCanceled.
 func (e *Canceled) Unwrap() error { return ErrCanceled }
 
+// opShown is how much of an operation's name a Refused tells.
+const opShown = 60
+
 // Refused says that an activity was not asked for, because it cannot be: its
 // input has no encoding or is too large, its function has no name, an option is
-// wrong. errors.Is finds ErrRefused and errors.As the reason in it.
+// wrong. A timer or a compensation is refused in coroutines that are nested too
+// deep. errors.Is finds ErrRefused and errors.As the reason in it.
 type Refused struct {
+	// Activity is empty for what is none, and for one without a name.
 	Activity string
 	Op       string
 	Err      error
@@ -48,11 +53,15 @@ type Refused struct {
 
 // Error tells the reason.
 func (e *Refused) Error() string {
-	what := "the activity"
+	what := "the operation"
 	if e.Activity != "" {
-		what += " " + e.Activity
+		what = "the activity " + e.Activity
 	}
-	return fmt.Sprintf("%s (%s) was refused before it was sent: %v", what, e.Op, e.Err)
+	op := e.Op
+	if len(op) > opShown {
+		op = op[:opShown] + "…"
+	}
+	return fmt.Sprintf("%s (%s) was refused before it was sent: %v", what, op, e.Err)
 }
 
 // Unwrap returns the reason and ErrRefused.

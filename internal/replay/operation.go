@@ -46,8 +46,34 @@ func (c Context) Refuse(a *Activity, err error) *Future {
 	return co.run.refused(co.name(a), a, err)
 }
 
+// refused is an operation that is not asked for; a is nil if it is no activity.
 func (r *Run) refused(op string, a *Activity, err error) *Future {
-	return r.ended(op, &Refused{Activity: a.Event.Type, Op: op, Err: err})
+	refused := &Refused{Op: op, Err: err}
+	if a != nil {
+		refused.Activity = a.Event.Type
+	}
+	return r.ended(op, refused)
+}
+
+// refuses is the outcome of a call for which nothing can be asked, whatever it is
+// for, or nil: its context is cancelled, or its name is too long.
+func (c Context) refuses(op string, a *Activity) *Future {
+	if err := c.canceled(); err != nil {
+		return c.co.run.ended(op, err)
+	}
+	if err := checkOp(op); err != nil {
+		return c.co.run.refused(op, a, err)
+	}
+	return nil
+}
+
+// checkOp refuses a name that is too long for a history: it grows with each
+// coroutine inside of another.
+func checkOp(op string) error {
+	if len(op) <= history.MaxOp {
+		return nil
+	}
+	return &history.LimitError{What: "the name of an operation so deep in nested coroutines", Have: len(op), Limit: history.MaxOp}
 }
 
 // Schedule asks for an activity. Under a cancelled scope nothing is asked for,
@@ -58,8 +84,8 @@ func (c Context) Schedule(a *Activity) *Future {
 		return &Future{done: true, err: err}
 	}
 	r, op, e := co.run, co.name(a), a.Event
-	if err := c.canceled(); err != nil {
-		return r.ended(op, err)
+	if f := c.refuses(op, a); f != nil {
+		return f
 	}
 	e.Op, e.Source = op, source
 	if err := history.CheckScheduled(e); err != nil {
@@ -82,8 +108,8 @@ func (c Context) Timer(d time.Duration) *Future {
 		return &Future{done: true, err: err}
 	}
 	r, op := co.run, co.nextOp()
-	if err := c.canceled(); err != nil {
-		return r.ended(op, err)
+	if f := c.refuses(op, nil); f != nil {
+		return f
 	}
 	f := &Future{op: op, kind: timerOp}
 	f.at = r.decide(&pb.Event{Body: &pb.Event_TimerStarted{TimerStarted: &pb.TimerStarted{
@@ -115,6 +141,8 @@ func (r *Run) disarm(f *Future) {
 
 // Commit drops the undos that are armed: what they undo is kept. It is no wait,
 // so a cancelled scope does not stop it. With nothing armed nothing is asked for.
+// It has no error to return and must not be passed over, so one that cannot be
+// recorded is a fault.
 func (c Context) Commit() {
 	co, source, err := c.enter()
 	if err != nil {
@@ -122,6 +150,9 @@ func (c Context) Commit() {
 	}
 	op := co.nextOp()
 	if ops, _ := co.run.covered(); len(ops) > 0 {
+		if err := checkOp(op); err != nil {
+			panic(c.blame(source, "cannot be recorded: "+err.Error()))
+		}
 		co.run.decide(&pb.Event{Body: &pb.Event_SagaCommitted{SagaCommitted: &pb.SagaCommitted{Op: op, Ops: ops, Source: source}}})
 	}
 }
@@ -134,8 +165,8 @@ func (c Context) Compensate() (*Future, []Armed) {
 		return &Future{done: true, err: err}, nil
 	}
 	r, op := co.run, co.nextOp()
-	if err := c.canceled(); err != nil {
-		return r.ended(op, err), nil
+	if f := c.refuses(op, nil); f != nil {
+		return f, nil
 	}
 	ops, entries := r.covered()
 	if len(ops) == 0 {

@@ -67,7 +67,8 @@ func NewTimer(ctx Context, d time.Duration) *Future[time.Time] {
 	}}
 }
 
-// Sleep waits for d. The error is nil, or has ErrCanceled in it.
+// Sleep waits for d. The error is nil, or has ErrCanceled in it. In coroutines that
+// are nested hundreds deep it has ErrRefused in it, as an activity's has there.
 func Sleep(ctx Context, d time.Duration) error {
 	_, err := NewTimer(ctx, d).Get(ctx)
 	return err

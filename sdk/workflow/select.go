@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"slices"
 	"time"
 
 	"github.com/engined/engined/internal/replay"
@@ -40,7 +41,8 @@ func Default(then func()) Case { return Case{then: then} }
 // loop has to leave out those that it has taken.
 //
 // The error is nil if a case ran. It has ErrCanceled in it if ctx is cancelled
-// and no case is ready but by that very cancel.
+// and no case is ready but by that very cancel, and ErrRefused if a timer of an
+// After could not be started.
 func Select(ctx Context, cases ...Case) error {
 	var (
 		ops      []*replay.Future
@@ -69,6 +71,11 @@ func Select(ctx Context, cases ...Case) error {
 	}
 	if err != nil {
 		return err
+	}
+	if i >= 0 && slices.Contains(timers, ops[i]) {
+		if _, err := ops[i].Outcome(); err != nil {
+			return err // it was refused, and has not begun
+		}
 	}
 	then := fallback
 	if i >= 0 {
