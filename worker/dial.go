@@ -24,14 +24,14 @@ import (
 // is connected before Start, and no engine need be there then. The connection is
 // closed when the worker has stopped. The error is about the address alone.
 func Dial(address string, o Options) (*Worker, error) {
-	reads := new(atomic.Int64)
-	conn, err := dial.New(address, dial.Options{Heard: reads})
+	bytes := new(atomic.Int64)
+	conn, err := dial.New(address, dial.Options{Heard: bytes})
 	if err != nil {
 		return nil, fmt.Errorf("dial worker: %w", err)
 	}
-	r := &remote{address: address, reads: reads, conn: conn}
+	r := &remote{address: address, bytes: bytes, conn: conn}
 	w := New(r, o)
-	w.reads = reads
+	w.bytes = bytes
 	w.disconnect = r.close
 	return w, nil
 }
@@ -39,7 +39,7 @@ func Dial(address string, o Options) (*Worker, error) {
 // remote opens streams over a network.
 type remote struct {
 	address string
-	reads   *atomic.Int64 // from the network
+	bytes   *atomic.Int64 // from the network
 
 	mu     sync.Mutex
 	conn   *grpc.ClientConn
@@ -68,7 +68,7 @@ func (r *remote) connection() (*grpc.ClientConn, error) {
 	if !r.dead || r.closed {
 		return r.conn, nil
 	}
-	conn, err := dial.New(r.address, dial.Options{Heard: r.reads})
+	conn, err := dial.New(r.address, dial.Options{Heard: r.bytes})
 	if err != nil {
 		return nil, err
 	}

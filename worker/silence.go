@@ -17,6 +17,9 @@ const (
 	silenceTicks = 6
 )
 
+// lifeBytes in a tick are part of a message, and so a sign of life.
+const lifeBytes = 1 << 10
+
 var errSilent = errors.New("nothing was heard from the engine for 3 s")
 
 // silenceError is the cause of the context of an activity whose worker does not
@@ -46,7 +49,7 @@ func (w *Worker) judgeSilence(ctx context.Context) error {
 	tick := time.NewTicker(silenceTick)
 	defer tick.Stop()
 	var last *session
-	var heard int64 // over any stream
+	var heard, bytes int64 // over any stream
 	quiet, all := 0, 0
 	for {
 		select {
@@ -59,9 +62,11 @@ func (w *Worker) judgeSilence(ctx context.Context) error {
 		w.mu.Unlock()
 		quiet++
 		all++
-		if n := w.heard.Load() + w.reads.Load(); n != heard {
+		n, b := w.heard.Load(), w.bytes.Load()
+		if n != heard || b-bytes >= lifeBytes {
 			heard, quiet, all = n, 0, 0
 		}
+		bytes = b
 		if s != last {
 			last, quiet = s, 0 // it has its own time
 		}

@@ -44,9 +44,9 @@ type Worker struct {
 	// listening: somebody judges silence. heard counts the engine's messages.
 	listening bool
 	heard     atomic.Int64
-	// reads counts reads from the network, where there is one: a large message is
-	// a sign of life long before it is whole.
-	reads *atomic.Int64
+	// bytes counts what comes from the network, where there is one: a large message
+	// is a sign of life long before it is whole.
+	bytes *atomic.Int64
 
 	watch watch
 	logs  logbook
@@ -66,7 +66,7 @@ func New(conn Conn, o Options) *Worker {
 	}
 	w.watch.busy = map[*run]struct{}{}
 	w.changed.L = &w.mu
-	w.reads = new(atomic.Int64)
+	w.bytes = new(atomic.Int64)
 	return w
 }
 

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// meter counts what comes over each connection, in reads. A message may be large
+// meter counts the bytes that come over each connection. A message may be large
 // and the link slow: bytes of it are a sign of life long before it is whole.
 type meter struct {
 	mu    sync.Mutex
@@ -37,7 +37,7 @@ type counted struct {
 func (c *counted) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 {
-		c.reads.Add(1)
+		c.reads.Add(int64(n))
 	}
 	return n, err
 }

@@ -40,6 +40,10 @@ const (
 	unreadTicks = 120 // 30 s: it has not read what was sent, 2 MiB over a slow link perhaps
 )
 
+// lifeBytes in a tick are part of a message, and so a sign of life; what gRPC says
+// by itself, for a process whose worker may be at fault, is less.
+const lifeBytes = 1 << 10
+
 // The bounds of what peers may ask for.
 const (
 	// messageBytes is where messages to workers are cut; one item is never cut.

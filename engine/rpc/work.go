@@ -32,23 +32,23 @@ type link struct {
 	why   error
 
 	heard atomic.Int64  // messages received
-	reads *atomic.Int64 // from the connection: a large message is heard of long before it is received
+	bytes *atomic.Int64 // from the connection: a large message is heard of long before it is received
 	sent  atomic.Int64  // the seq of the last message sent
 	read  atomic.Int64  // the newest seq that the worker has read
 
 	ws atomic.Pointer[engine.WorkerStream] // nil before the hello
 
 	// The watch's own.
-	heardBefore, sentBefore int64
-	quiet, idle             int
-	marks                   [unreadTicks]int64 // what had been sent, a tick each
-	at                      int
+	heardBefore, bytesBefore, sentBefore int64
+	quiet, idle                          int
+	marks                                [unreadTicks]int64 // what had been sent, a tick each
+	at                                   int
 }
 
 // Work serves a stream to its end.
 func (a workerAPI) Work(stream enginerpc.Worker_WorkServer) error {
 	s := a.s
-	l := &link{s: s, stream: stream, ended: make(chan struct{}), reads: s.meter.of(peerOf(stream.Context()))}
+	l := &link{s: s, stream: stream, ended: make(chan struct{}), bytes: s.meter.of(peerOf(stream.Context()))}
 	if err := s.add(l); err != nil {
 		return err
 	}
@@ -196,10 +196,11 @@ func (s *Server) watch(ctx context.Context) error {
 
 // tick looks at a stream; the error is why it must end.
 func (l *link) tick() error {
-	heard, sent, ws := l.heard.Load()+l.reads.Load(), l.sent.Load(), l.ws.Load()
-	if l.quiet++; heard != l.heardBefore {
+	heard, bytes, sent, ws := l.heard.Load(), l.bytes.Load(), l.sent.Load(), l.ws.Load()
+	if l.quiet++; heard != l.heardBefore || bytes-l.bytesBefore >= lifeBytes {
 		l.heardBefore, l.quiet = heard, 0
 	}
+	l.bytesBefore = bytes
 	if l.idle++; sent != l.sentBefore {
 		l.sentBefore, l.idle = sent, 0
 	}

@@ -51,8 +51,8 @@ type Options struct {
 	// Shuffle tries the addresses in an order drawn once, instead of in their
 	// own: many clients then spread over the engines.
 	Shuffle bool
-	// Heard, if it is set, is raised by each read from the network: a sign of life
-	// also in the middle of a large message over a slow link.
+	// Heard, if it is set, counts the bytes that come from the network: a sign of
+	// life also in the middle of a large message over a slow link.
 	Heard *atomic.Int64
 }
 
@@ -118,7 +118,7 @@ func New(address string, o Options) (*grpc.ClientConn, error) {
 	return conn, nil
 }
 
-// heard is a connection whose reads are counted.
+// heard is a connection whose bytes are counted.
 type heard struct {
 	net.Conn
 	n *atomic.Int64
@@ -127,7 +127,7 @@ type heard struct {
 func (c *heard) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 {
-		c.n.Add(1)
+		c.n.Add(int64(n))
 	}
 	return n, err
 }
