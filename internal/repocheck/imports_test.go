@@ -133,7 +133,7 @@ var table = map[string]imports{
 		ours: []string{
 			"cmd/engined/internal/cli/view", "history", "internal/dial", "internal/rpcerr", "proto/enginepb", "proto/enginerpc", "sdk/client",
 		},
-		outside: []string{cobra, grpc, protobuf},
+		outside: []string{cobra, grpc, protobuf, sys},
 	},
 	"cmd/engined": {
 		ours:    []string{"cmd/engined/internal/cli", "cmd/engined/internal/config", "cmd/engined/internal/server"},

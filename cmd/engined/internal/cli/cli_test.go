@@ -96,14 +96,26 @@ type said struct {
 // do runs a command line; stdin is empty unless given.
 func do(t *testing.T, addr, line string, stdin ...string) said {
 	t.Helper()
+	t.Setenv(addressEnv, addr)
+	return execute(t.Context(), commands(time.Now, func(any) int { return 0 }), line, strings.Join(stdin, ""))
+}
+
+// empty stands for an argument that is empty.
+const empty = "\x00"
+
+func execute(ctx context.Context, trees []*cobra.Command, line, stdin string) said {
 	root := &cobra.Command{Use: "engined", SilenceErrors: true, SilenceUsage: true}
-	root.AddCommand(Commands()...)
+	root.AddCommand(trees...)
 	var out, errs bytes.Buffer
 	root.SetOut(&out)
 	root.SetErr(&errs)
-	root.SetIn(strings.NewReader(strings.Join(stdin, "")))
-	root.SetArgs(append(strings.Fields(line), "--address", addr))
-	err := root.ExecuteContext(t.Context())
+	root.SetIn(strings.NewReader(stdin))
+	args := strings.Fields(line)
+	for i := range args {
+		args[i] = strings.ReplaceAll(args[i], empty, "")
+	}
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
 	s := said{out: out.String(), err: errs.String()}
 	if err != nil {
 		var coded interface{ ExitCode() int }
@@ -134,10 +146,12 @@ func TestARunFromItsStartToItsResult(t *testing.T) {
 	do(t, addr, "workflow list").has(t, 0, "no runs", "engined workflow start")
 	do(t, addr, "worker list").has(t, 0, "no worker is connected", "worker.Dial")
 	do(t, addr, "queue list").has(t, 0, "nothing waits")
-	do(t, addr, "workflow start Order --id a --input 9007199254740993").has(t, 0, "a\n", "engined workflow watch a")
-	do(t, addr, "workflow start Order --id a --input 1").has(t, 6, "is open", "wait for it")
+	do(t, addr, "workflow start Order --id a --input 9007199254740993").has(t, 0, "a\n", "engined workflow watch a", "no worker on queue default knows the workflow type Order", "none")
+	do(t, addr, "workflow start Order --id a --input 1").has(t, 6, "is open", "engined workflow describe a --run-id", "--on-conflict use-existing")
 	do(t, addr, "workflow start Order --id a --input 1 --on-conflict use-existing").has(t, 0, "was there already")
 	do(t, addr, "workflow describe a").has(t, 0, "no worker", "Order")
+	do(t, addr, "workflow list").has(t, 0, "running", "no worker on queue default knows Order", "engined queue list")
+	do(t, addr, "workflow history a").has(t, 0, "a is running (no worker)", "--follow", "engined workflow describe a")
 	do(t, addr, "queue list").has(t, 0, "no worker knows it")
 	do(t, addr, "workflow result a --no-wait").has(t, 5, "running", "workflow result a")
 	startWorker(t, addr)
@@ -150,6 +164,7 @@ func TestARunFromItsStartToItsResult(t *testing.T) {
 	do(t, addr, "workflow history a").has(t, 0, "WorkflowStarted", "#1 shop.Charge", "WorkflowCompleted")
 	do(t, addr, "workflow history a --follow").has(t, 0, "WorkflowCompleted")
 	do(t, addr, "workflow history a --timeline").has(t, 0, "#1 shop.Charge", "completed after")
+	do(t, addr, "workflow describe a").has(t, 0, "status     completed\n", "result     9007199254740993\n")
 	do(t, addr, "workflow watch a").has(t, 0, "WorkflowCompleted", "9007199254740993")
 	do(t, addr, "workflow start Order --id b --input-file - --wait", " 7 \n").has(t, 0, "7\n")
 }
@@ -159,10 +174,15 @@ func TestARunThatDoesNotComplete(t *testing.T) {
 	startWorker(t, addr)
 	do(t, addr, "workflow start Order --id a --input 0 --wait").has(t, 5, "failed, compensated", "nothing to ship", "engined workflow history a")
 	do(t, addr, "workflow start Nobody --id b").has(t, 0)
-	do(t, addr, "workflow cancel b --reason enough").has(t, 0, "asked to end")
-	do(t, addr, "workflow terminate b").has(t, 2, "--yes")
-	do(t, addr, "workflow terminate b --yes --reason enough").has(t, 0, "terminated")
+	do(t, addr, "workflow cancel b --reason enough").has(t, 0, "b is asked to end", "the engine ends it in ", "engined workflow watch b")
+	do(t, addr, "workflow cancel b --reason enough").has(t, 0, "was asked to end before")
+	do(t, addr, "workflow terminate b").has(t, 2, "--yes", "nothing was done")
+	do(t, addr, "workflow terminate b --yes --reason enough").has(t, 0, "b is terminated", "nothing had to be undone")
+	for _, again := range []string{"terminate", "cancel"} {
+		do(t, addr, "workflow "+again+" b").has(t, 1, "was terminated before; nothing was done", "engined workflow describe b --run-id")
+	}
 	do(t, addr, "workflow result b").has(t, 5, "terminated", "enough")
+	do(t, addr, "workflow describe a").has(t, 0, "failed with\n  activity shop.Ship", "nothing to ship")
 	do(t, addr, "workflow list --status failed").has(t, 0, "failed, compensated")
 }
 
@@ -170,16 +190,20 @@ func TestWhatProgramsRead(t *testing.T) {
 	addr := serve(t)
 	startWorker(t, addr)
 	do(t, addr, "workflow start Order --id a --input 12345678901234567890 --wait").has(t, 0)
+	for _, id := range []string{"n2", "n3"} {
+		do(t, addr, "workflow start Nobody --id "+id).has(t, 0)
+	}
 	for _, line := range []string{
-		"workflow list", "workflow describe a", "workflow history a", "workflow result a", "worker list", "queue list",
-		"workflow start Order --id b --input 1",
+		"workflow list", "workflow describe a", "workflow history a", "workflow history a --follow", "workflow result a",
+		"workflow watch a", "worker list", "queue list", "workflow start Order --id b --input 1", "workflow start Nobody --id n --on-conflict use-existing",
+		"workflow cancel n", "workflow terminate n2 --yes",
 	} {
 		s := do(t, addr, line+" -o json").has(t, 0)
 		var doc map[string]any
 		if err := json.Unmarshal([]byte(s.out), &doc); err != nil || len(doc) == 0 {
 			t.Errorf("%s -o json is no object: %v\n%s", line, err, s.out)
 		}
-		s = do(t, addr, strings.Replace(line, "--id b", "--id c", 1)+" -o jsonl").has(t, 0)
+		s = do(t, addr, strings.NewReplacer("--id b", "--id c", "n2", "n3").Replace(line)+" -o jsonl").has(t, 0)
 		for l := range strings.Lines(s.out) {
 			if !json.Valid([]byte(l)) || l[0] != '{' {
 				t.Errorf("%s -o jsonl has the line %q", line, l)
@@ -199,7 +223,9 @@ func TestWrongUseSaysWhatToDo(t *testing.T) {
 		"workflow list --timeout 0s":                     {"10s"},
 		"workflow describe":                              {"one workflow id"},
 		"workflow start":                                 {"one workflow type", "queue list"},
-		"workflow start T --input {bad":                  {"byte 2", "quotes"},
+		"workflow start T --input {bad":                  {"line 1, column 2", "check"},
+		"workflow start T --input tea":                   {"line 1, column 2", "quotes"},
+		"workflow start T --input [1,":                   {"too early", "3 bytes"},
 		"workflow start T --input 1 --input-file x":      {"give one"},
 		"workflow start T --input-file /no/such/file":    {"/no/such/file"},
 		"workflow start T --on-conflict maybe":           {"use-existing"},
@@ -210,7 +236,8 @@ func TestWrongUseSaysWhatToDo(t *testing.T) {
 	}
 	do(t, addr, "workflow describe nobody").has(t, 3, "nobody", "engined workflow list")
 	do(t, addr, "workflow result nobody").has(t, 3)
-	do(t, "127.0.0.1:1", "workflow list --timeout 200ms").has(t, 4, "127.0.0.1:1", "engined dev")
+	do(t, addr, "workflow describe a --run-id x --namespace other").has(t, 3, "engined workflow list --namespace other")
+	do(t, "127.0.0.1:1", "workflow list --timeout 200ms").has(t, 4, "127.0.0.1:1", "connection refused", "engined dev")
 }
 
 var long = strings.Repeat("n", 2000)

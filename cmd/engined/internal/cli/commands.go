@@ -1,21 +1,12 @@
 package cli
 
 import (
-	"context"
-	"encoding/json"
-	"fmt"
-	"io"
-	"log/slog"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/proto"
-
-	"github.com/engined/engined/cmd/engined/internal/cli/view"
-	"github.com/engined/engined/sdk/client"
 )
 
 // The environment variables that stand for flags.
@@ -29,19 +20,26 @@ type globals struct {
 	address, namespace, output string
 	timeout                    time.Duration
 	now                        func() time.Time
+	// terminal tells how wide the terminal is that x is, 0 if it is none.
+	terminal func(x any) int
 }
 
 // Commands returns the commands, to be added to a root.
-func Commands() []*cobra.Command {
-	g := &globals{now: time.Now}
+func Commands() []*cobra.Command { return commands(time.Now, terminalWidth) }
+
+func commands(now func() time.Time, terminal func(any) int) []*cobra.Command {
+	g := &globals{now: now, terminal: terminal}
 	trees := []*cobra.Command{g.workflow(), g.worker(), g.queue()}
 	for _, c := range trees {
 		f := c.PersistentFlags()
 		f.StringVar(&g.address, "address", or(os.Getenv(addressEnv), "127.0.0.1:7450"), "where the engine is, host:port; several separated by commas (env "+addressEnv+")")
 		f.StringVar(&g.namespace, "namespace", or(os.Getenv(namespaceEnv), "default"), "the namespace (env "+namespaceEnv+")")
 		f.StringVarP(&g.output, "output", "o", "table", "table, json (one document) or jsonl (one object a line)")
-		f.DurationVar(&g.timeout, "timeout", 10*time.Second, "how long to wait for an answer; commands that follow or await a run are not bounded")
+		f.DurationVar(&g.timeout, "timeout", 10*time.Second, "how long to wait for an answer; what follows or awaits a run is not bounded")
 		complete(c, "output", outputs...)
+		for _, sub := range c.Commands() {
+			sub.ValidArgsFunction = cobra.NoFileCompletions
+		}
 	}
 	return append(trees, exitCodesTopic())
 }
@@ -73,82 +71,32 @@ func (g *globals) check() error {
 	return nil
 }
 
-// run makes a command's function: with a client, and errors that say what to do.
-func (g *globals) run(f func(ctx context.Context, c *client.Client, cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) (err error) {
-		if err := g.check(); err != nil {
-			return err
-		}
-		c, err := client.Dial(g.address, client.Options{
-			Namespace: g.namespace, Codec: rawCodec{}, Logger: slog.New(slog.DiscardHandler),
-		})
-		if err != nil {
-			return g.told(err)
-		}
-		if err := g.hello(cmd.Context()); err != nil {
-			return err
-		}
-		err = g.told(f(cmd.Context(), c, cmd, args))
-		if cerr := c.Close(); err == nil {
-			err = cerr
-		}
-		return err
-	}
-}
-
-// short bounds a call that is answered at once.
-func (g *globals) short(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, g.timeout)
-}
-
-// document writes one object: as a document, or, for jsonl, as a line.
-func (g *globals) document(w io.Writer, m proto.Message) error {
-	return g.raw(w, view.JSON(m))
-}
-
-func (g *globals) raw(w io.Writer, doc json.RawMessage) error {
-	if g.output == "jsonl" {
-		_, err := fmt.Fprintf(w, "%s\n", doc)
-		return err
-	}
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(doc)
-}
-
-// list writes a list: as one document, an object with the list under its name, or
-// as a line each.
-func list[M proto.Message](g *globals, w io.Writer, name string, all []M, next string) error {
-	if g.output == "jsonl" {
-		for _, m := range all {
-			if err := g.document(w, m); err != nil {
-				return err
-			}
-		}
+// oneOf refuses a word that a flag does not take; an empty one is no choice.
+func oneOf(flag, word string, words []string) error {
+	if word == "" || slices.Contains(words, word) {
 		return nil
 	}
-	doc := map[string]any{}
-	items := []json.RawMessage{}
-	for _, m := range all {
-		items = append(items, view.JSON(m))
-	}
-	doc[name] = items
-	if next != "" {
-		doc["next"] = next
-	}
-	data, err := marshal(doc)
-	if err != nil {
-		return err
-	}
-	return g.raw(w, data)
+	return usage("--%s %q: it is one of %s", flag, word, strings.Join(words, ", "))
 }
 
-// marshal is json.Marshal without the escapes that HTML would need.
-func marshal(v any) (json.RawMessage, error) {
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(v)
-	return json.RawMessage(strings.TrimSuffix(b.String(), "\n")), err
+// oneID wants exactly one workflow id.
+func oneID(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 || args[0] == "" {
+		return usage("give one workflow id: %s; `engined workflow list` shows which there are", cmd.UseLine())
+	}
+	return nil
+}
+
+// runFlag lets a command name one run of an id.
+func runFlag(c *cobra.Command) *string {
+	return c.Flags().String("run-id", "", "a run of the id that is not the newest")
+}
+
+func (g *globals) workflow() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "workflow",
+		Short: "Start runs, look at them, and end them",
+	}
+	c.AddCommand(g.start(), g.list(), g.describe(), g.history(), g.result(), g.watch(), g.cancel(), g.terminate())
+	return c
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -9,8 +8,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -59,53 +58,34 @@ func (g *globals) start() *cobra.Command {
 	fl.BoolVar(&f.wait, "wait", false, "wait for the result and print it, as `engined workflow result` does")
 	complete(c, "on-conflict", conflictWords...)
 	complete(c, "on-reuse", reuseWords...)
-	c.RunE = g.run(func(ctx context.Context, cl *client.Client, cmd *cobra.Command, args []string) error {
-		opts, input, err := f.options(cmd)
-		if err != nil {
+	begin := g.run(func(ctx context.Context, s *session, args []string) error { return f.start(ctx, s, args[0]) })
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := f.check(cmd); err != nil {
 			return err
 		}
-		short, cancel := g.short(ctx)
-		defer cancel()
-		run, err := client.StartNamed[any](short, cl, args[0], input, opts...)
-		if err != nil {
-			return err
-		}
-		if f.wait {
-			return g.await(ctx, cl, cmd, run.WorkflowID, run.RunID)
-		}
-		return g.started(cmd, run)
-	})
+		return begin(cmd, args)
+	}
 	return c
 }
 
-func (g *globals) started(cmd *cobra.Command, run *client.Run[any]) error {
-	if g.output != "table" {
-		doc, err := marshal(map[string]any{"workflow_id": run.WorkflowID, "run_id": run.RunID, "started": run.Started})
-		if err != nil {
-			return err
+// check refuses what is wrong by itself, before anything is asked.
+func (f *startFlags) check(cmd *cobra.Command) error {
+	input := 0
+	for _, flag := range []string{"input", "input-file"} {
+		if cmd.Flags().Changed(flag) {
+			input++
 		}
-		return g.raw(cmd.OutOrStdout(), doc)
 	}
-	what := "started"
-	if !run.Started {
-		what = "was there already"
+	if input > 1 {
+		return usage("--input and --input-file are both given: give one")
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s\n", view.Clean(run.WorkflowID))
-	fmt.Fprintf(cmd.ErrOrStderr(), "run %s %s: `engined workflow watch %s` follows it\n", run.RunID, what, run.WorkflowID)
-	return nil
+	return errors.Join(oneOf("on-conflict", f.conflict, conflictWords), oneOf("on-reuse", f.reuse, reuseWords))
 }
 
-// options checks what was given before anything is sent.
-func (f *startFlags) options(cmd *cobra.Command) ([]client.StartOption, json.RawMessage, error) {
-	if !slices.Contains(conflictWords, f.conflict) {
-		return nil, nil, usage("--on-conflict %q: it is one of %s", f.conflict, strings.Join(conflictWords, ", "))
-	}
-	if !slices.Contains(reuseWords, f.reuse) {
-		return nil, nil, usage("--on-reuse %q: it is one of %s", f.reuse, strings.Join(reuseWords, ", "))
-	}
-	input, err := f.read(cmd.InOrStdin())
+func (f *startFlags) start(ctx context.Context, s *session, typ string) error {
+	input, err := f.read(s.cmd.InOrStdin())
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
 	opts := []client.StartOption{
 		client.Queue(f.queue), client.OnConflict(conflicts[f.conflict]), client.OnReuse(reuses[f.reuse]),
@@ -116,24 +96,85 @@ func (f *startFlags) options(cmd *cobra.Command) ([]client.StartOption, json.Raw
 	if f.request != "" {
 		opts = append(opts, client.RequestID(f.request))
 	}
-	return opts, input, nil
+	s.interrupted = "the run may have been started: " + s.try("workflow list", "--type", typ) + " shows it"
+	short, cancel := s.short(ctx)
+	defer cancel()
+	run, err := client.StartNamed[any](short, s.cl, typ, input, opts...)
+	if err != nil {
+		return s.taken(f, err)
+	}
+	if f.wait {
+		f.tellIfUnknown(ctx, s, typ)
+		return s.await(ctx, run.WorkflowID, run.RunID)
+	}
+	if err := s.started(run); err != nil {
+		return err
+	}
+	f.tellIfUnknown(ctx, s, typ)
+	return nil
+}
+
+// taken says what can be done about an id that has a run.
+func (s *session) taken(f *startFlags, err error) error {
+	var e *client.Error
+	if !client.IsAlreadyExists(err) || !errors.As(err, &e) || e.RunID == "" {
+		return err
+	}
+	id := or(f.id, f.request)
+	return &exitError{exitConflict, fmt.Sprintf("%s: %s shows it; --id names another id, --on-conflict use-existing takes an open run as it is, --on-reuse says which closed ones are in the way",
+		view.Clean(e.Message), s.try("workflow describe", id, "--run-id", e.RunID)), err}
+}
+
+func (s *session) started(run *client.Run[any]) error {
+	if !s.tables() {
+		return s.object(s.cmd.OutOrStdout(), map[string]any{"workflow_id": run.WorkflowID, "run_id": run.RunID, "started": run.Started})
+	}
+	what := "started"
+	if !run.Started {
+		what = "was there already"
+	}
+	if _, err := fmt.Fprintf(s.cmd.OutOrStdout(), "%s\n", view.Clean(run.WorkflowID)); err != nil {
+		return err
+	}
+	s.say("run %s %s: %s follows it", run.RunID, what, s.try("workflow watch", run.WorkflowID))
+	return nil
+}
+
+// tellIfUnknown warns that the run waits for a worker that knows its type: mostly
+// the type is misspelt. It is silent if the engine does not say.
+func (f *startFlags) tellIfUnknown(ctx context.Context, s *session, typ string) {
+	queues, err := s.queues(ctx)
+	if err != nil {
+		return
+	}
+	var known []string
+	for _, q := range queues {
+		for _, t := range q.Types {
+			if q.Queue != f.queue || !t.Workflow || t.Workers == 0 {
+				continue
+			}
+			if t.Type == typ {
+				return
+			}
+			known = append(known, view.Clean(t.Type))
+		}
+	}
+	s.say("no worker on queue %s knows the workflow type %s: the run waits for one; known there: %s",
+		view.Clean(f.queue), view.Clean(typ), or(strings.Join(known[:min(len(known), 10)], ", "), "none"))
 }
 
 // read returns the input byte for byte, without the white space around it.
 func (f *startFlags) read(stdin io.Reader) (json.RawMessage, error) {
 	data, from := []byte(f.input), "--input"
+	var err error
 	switch {
-	case f.input != "" && f.file != "":
-		return nil, usage("--input and --input-file are both given: give one")
 	case f.file == "-":
 		from = "standard input"
-		var err error
 		if data, err = io.ReadAll(stdin); err != nil {
 			return nil, fmt.Errorf("read the input from standard input: %w", err)
 		}
 	case f.file != "":
 		from = f.file
-		var err error
 		if data, err = os.ReadFile(f.file); err != nil {
 			return nil, usage("read the input: %v", err)
 		}
@@ -142,38 +183,33 @@ func (f *startFlags) read(stdin io.Reader) (json.RawMessage, error) {
 	if len(data) == 0 {
 		return nil, nil
 	}
+	return data, checkJSON(view.Clean(from), data)
+}
+
+// checkJSON refuses what is no JSON text, and says where.
+func checkJSON(from string, data []byte) error {
 	var bad *json.SyntaxError
 	var v json.RawMessage
-	if err := json.Unmarshal(data, &v); errors.As(err, &bad) {
-		return nil, usage("%s is no JSON: %v at byte %d, near %q: a text needs quotes, as in '\"tea\"'", from, bad, bad.Offset, near(data, bad.Offset))
-	} else if err != nil {
-		return nil, usage("%s is no JSON: %v", from, err)
-	}
-	return data, nil
-}
-
-func near(data []byte, at int64) string {
-	from, to := max(int(at)-10, 0), min(int(at)+10, len(data))
-	return string(data[from:to])
-}
-
-// confirm asks on a terminal; elsewhere nobody can answer.
-func confirm(cmd *cobra.Command, question string) error {
-	in, ok := cmd.InOrStdin().(*os.File)
-	if ok {
-		info, err := in.Stat()
-		ok = err == nil && info.Mode()&os.ModeCharDevice != 0
-	}
-	if !ok {
-		return usage("this needs --yes where nobody can be asked")
-	}
-	fmt.Fprint(cmd.ErrOrStderr(), question, " [y/N] ")
-	answer, err := bufio.NewReader(in).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
+	if err := json.Unmarshal(data, &v); !errors.As(err, &bad) {
 		return err
 	}
-	if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
-		return usage("nothing was done")
+	// The offset counts what was read, the wrong byte included.
+	at := min(max(int(bad.Offset)-1, 0), len(data))
+	if isCutShort(data) {
+		return usage("%s is no JSON: it ends too early, after %d bytes", from, len(data))
 	}
-	return nil
+	line := 1 + bytes.Count(data[:at], []byte("\n"))
+	column := at - bytes.LastIndexByte(data[:at], '\n')
+	hint := "check what stands there"
+	if unicode.IsLetter(rune(data[0])) {
+		hint = `a text needs quotes, as in '"tea"'`
+	}
+	return usage("%s is no JSON: %v, at line %d, column %d, near %q: %s", from, bad, line, column, data[max(at-10, 0):min(at+10, len(data))], hint)
+}
+
+// isCutShort says whether more could make it JSON.
+func isCutShort(data []byte) bool {
+	d := json.NewDecoder(bytes.NewReader(data))
+	var v json.RawMessage
+	return errors.Is(d.Decode(&v), io.ErrUnexpectedEOF)
 }

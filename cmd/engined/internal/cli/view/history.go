@@ -1,8 +1,8 @@
 package view
 
 import (
+	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"time"
 
@@ -10,54 +10,89 @@ import (
 	pb "github.com/engined/engined/proto/enginepb"
 )
 
-// History writes events as lines, one after the other. It keeps the name of each
-// operation, and nothing else of what it has written.
+// Names are the identities of workers by their ids.
+type Names map[string]string
+
+// of is the worker's identity, or the first letters of its id, by which a list of
+// workers shows it.
+func (n Names) of(worker string) string {
+	if name := n[worker]; name != "" {
+		return Clean(name)
+	}
+	return Clean(worker[:min(len(worker), 8)])
+}
+
+// History writes events as lines, one after the other. It remembers the operations
+// that are open, and nothing else of what it has written.
 type History struct {
 	w       io.Writer
+	workers Names
 	started int64
-	names   map[string]string // of activities, by operation
+	open    map[string]operation
+}
+
+// operation is what later events of an operation are told with.
+type operation struct {
+	event      int64
+	name, undo string
 }
 
 // NewHistory returns a History that writes to w.
-func NewHistory(w io.Writer) *History { return &History{w: w, names: map[string]string{}} }
+func NewHistory(w io.Writer, workers Names) *History {
+	return &History{w: w, workers: workers, open: map[string]operation{}}
+}
 
-// Write writes one event: its id, the time since the start, its kind, what it
-// belongs to with its values, and the attempts that it ends.
+// Write writes one event: its id, the time since the start, the event that it
+// belongs to, its kind, its operation with its values, and the attempts that it
+// ends.
 func (h *History) Write(e *pb.Event) error {
 	if h.started == 0 {
 		h.started = e.Time
 	}
-	op := history.Op(e)
-	if a := e.GetActivityScheduled(); a != nil {
-		h.names[op] = a.Type
-		if a.Undo != nil {
-			h.names["undo "+op] = a.Undo.Type
-		}
+	belongs := ""
+	of := h.operation(e)
+	if of.event > 0 {
+		belongs = fmt.Sprintf("of %d", of.event)
 	}
 	p := printer{w: h.w}
-	p.line("%6d  %11s  %-23s  %s", e.Id, "+"+span(time.Duration(e.Time-h.started)), history.Kind(e), h.rest(e, op))
-	if t := tally(e); t != nil && (len(t.Log) > 1 || e.GetActivityCompleted() == nil && e.GetUndoCompleted() == nil) {
-		p.attempts(t.Log, strings.Repeat(" ", 23))
+	p.line("%6d  %10s  %-7s  %-23s  %s", e.Id, offset(time.Duration(e.Time-h.started)), belongs, history.Kind(e), describeEvent(e, of))
+	t := tallyOf(e)
+	if len(t.GetLog()) > 1 || e.GetActivityCompleted() == nil && e.GetUndoCompleted() == nil {
+		if n := int64(t.GetAttempts()) - int64(len(t.GetLog())); n > 0 && len(t.GetLog()) > 0 {
+			p.line("%25s%s before these", "", count(n, "attempt"))
+		}
+		p.attempts(t.GetLog(), strings.Repeat(" ", 25), h.workers)
 	}
 	return p.err
 }
 
-// rest is the event's line behind its kind, with the name of what it belongs to.
-func (h *History) rest(e *pb.Event, op string) string {
-	s := strings.TrimPrefix(history.Line(e), strconv.FormatInt(e.Id, 10)+" "+history.Kind(e))
-	s = strings.TrimPrefix(s, " ")
-	name := h.names[op]
-	if e.GetUndoCompleted() != nil || e.GetUndoFailed() != nil {
-		name = h.names["undo "+op]
+// operation returns what the event belongs to: the operation that it ends or that
+// it asks to end. One that is over and has no undo is forgotten.
+func (h *History) operation(e *pb.Event) operation {
+	op := history.Op(e)
+	switch b := e.Body.(type) {
+	case *pb.Event_ActivityScheduled:
+		a := b.ActivityScheduled
+		h.open[op] = operation{event: e.Id, name: a.Type, undo: a.Undo.GetType()}
+		return operation{name: a.Type}
+	case *pb.Event_TimerStarted, *pb.Event_SagaCompensate:
+		h.open[op] = operation{event: e.Id}
+		return operation{}
 	}
-	if name == "" || e.GetActivityScheduled() != nil || op == "" {
-		return s
+	of, known := h.open[op]
+	switch e.Body.(type) {
+	case *pb.Event_UndoCompleted, *pb.Event_UndoFailed:
+		of.name = of.undo
+	case *pb.Event_ActivityCancelRequested:
+	default:
+		if known && of.undo == "" {
+			delete(h.open, op)
+		}
 	}
-	// An operation is shown as it is: it has no spaces to be quoted.
-	return strings.TrimSpace(op + " " + Clean(name) + strings.TrimPrefix(s, op))
+	return of
 }
 
-func tally(e *pb.Event) *pb.Tally {
+func tallyOf(e *pb.Event) *pb.Tally {
 	switch b := e.Body.(type) {
 	case *pb.Event_ActivityCompleted:
 		return b.ActivityCompleted.Tally

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/proto"
@@ -27,6 +29,9 @@ var (
 	}
 )
 
+// internal numbers have no meaning outside of the engine.
+var internal = map[protoreflect.FullName]bool{"engined.v1.RunInfo.run": true}
+
 // JSON returns a message as one line of JSON. Names are those of the protocol;
 // fields that are not set are left out. Times are RFC 3339 in UTC, durations as Go
 // writes them, the words of enums in small letters, integers exact. A payload is
@@ -34,6 +39,41 @@ var (
 func JSON(m proto.Message) json.RawMessage {
 	var b bytes.Buffer
 	message(&b, m.ProtoReflect())
+	return inert(b.Bytes())
+}
+
+// With adds a field to an object.
+func With(doc json.RawMessage, name string, value json.RawMessage) json.RawMessage {
+	var b bytes.Buffer
+	b.Write(bytes.TrimSuffix(doc, []byte("}")))
+	if len(doc) > len("{}") {
+		b.WriteByte(',')
+	}
+	text(&b, name)
+	b.WriteByte(':')
+	b.Write(value)
+	b.WriteByte('}')
+	return b.Bytes()
+}
+
+// inert writes what a terminal would act upon as JSON's own escape, which is the
+// same value. Such characters stand in texts alone, and those below a space are
+// escaped already.
+func inert(doc []byte) []byte {
+	harms := func(r rune) bool {
+		return r >= 0x7f && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r))
+	}
+	if bytes.IndexFunc(doc, harms) < 0 {
+		return doc
+	}
+	var b bytes.Buffer
+	for _, r := range string(doc) {
+		if harms(r) {
+			fmt.Fprintf(&b, `\u%04x`, r)
+			continue
+		}
+		b.WriteRune(r)
+	}
 	return b.Bytes()
 }
 
@@ -50,7 +90,7 @@ func message(b *bytes.Buffer, m protoreflect.Message) {
 	o.open()
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
-		if f := fields.Get(i); m.Has(f) {
+		if f := fields.Get(i); m.Has(f) && !internal[f.FullName()] {
 			o.key(string(f.Name()))
 			field(b, f, m.Get(f))
 		}
@@ -162,7 +202,7 @@ func text(b *bytes.Buffer, s string) {
 func PayloadJSON(p *pb.Payload) json.RawMessage {
 	var b bytes.Buffer
 	payload(&b, p)
-	return b.Bytes()
+	return inert(b.Bytes())
 }
 
 func payload(b *bytes.Buffer, p *pb.Payload) {
@@ -170,7 +210,7 @@ func payload(b *bytes.Buffer, p *pb.Payload) {
 	case p == nil || p.Encoding == "null" || p.Encoding == "" && len(p.Data) == 0:
 		b.WriteString("null")
 	case p.Encoding == "json" && utf8.Valid(p.Data) && json.Valid(p.Data):
-		// Byte for byte but for the spaces: a number keeps all its digits.
+		// As it is but for the spaces: a number keeps all its digits.
 		_ = json.Compact(b, p.Data) // it is valid
 	default:
 		o := object{b: b}

@@ -1,10 +1,12 @@
 package view
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -57,20 +59,21 @@ func Sort(runs []*pb.RunInfo) {
 
 // Runs writes a table of runs in their order.
 func Runs(w io.Writer, runs []*pb.RunInfo, now int64) error {
-	return table(w, "STATUS\tWORKFLOW ID\tTYPE\tRUN ID\tSTARTED\tTOOK\tEVENTS", func(row func(...any)) {
+	return table(w, "STATUS\tWORKFLOW ID\tTYPE\tRUN ID\tSTARTED\tDURATION\tEVENTS", func(row func(...any)) {
 		for _, r := range runs {
 			end := r.Closed
 			if end == 0 {
 				end = now
 			}
-			row(Status(r), cut(Clean(r.WorkflowId), 60), cut(Clean(r.Type), 40), Clean(r.RunId), ago(r.Started, now), span(time.Duration(end-r.Started)), r.Events)
+			row(Status(r), cut(Clean(r.WorkflowId), 60), cut(Clean(r.Type), 40), Clean(r.RunId), Ago(r.Started, now), span(time.Duration(end-r.Started)), r.Events)
 		}
 	})
 }
 
 // table writes rows under a head, in columns.
 func table(w io.Writer, head string, rows func(row func(...any))) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	var b bytes.Buffer
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, head)
 	rows(func(cells ...any) {
 		for i, c := range cells {
@@ -81,13 +84,23 @@ func table(w io.Writer, head string, rows func(row func(...any))) error {
 		}
 		fmt.Fprintln(t)
 	})
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	p := printer{w: w}
+	for l := range strings.Lines(b.String()) {
+		p.line("%s", l)
+	}
+	return p.err
 }
 
-// Workers writes a table of workers; those that need a look come first.
+// SortWorkers puts those first that have slow runs.
+func SortWorkers(workers []*pb.WorkerInfo) {
+	slices.SortStableFunc(workers, func(a, b *pb.WorkerInfo) int { return cmp.Compare(b.Slow, a.Slow) })
+}
+
+// Workers writes a table of workers in their order.
 func Workers(w io.Writer, workers []*pb.WorkerInfo, now int64) error {
-	trouble := func(x *pb.WorkerInfo) int { return -int(x.Slow) }
-	slices.SortStableFunc(workers, func(a, b *pb.WorkerInfo) int { return cmp.Compare(trouble(a), trouble(b)) })
 	return table(w, "IDENTITY\tQUEUE\tBUILD\tSLOTS\tRUNS\tSINCE\tHEARD\tSTATE\tWORKER", func(row func(...any)) {
 		for _, x := range workers {
 			state := "ready"
@@ -95,33 +108,61 @@ func Workers(w io.Writer, workers []*pb.WorkerInfo, now int64) error {
 				state = "draining"
 			}
 			if x.Slow > 0 {
-				state += fmt.Sprintf(", %d runs do not give control back", x.Slow)
+				state += ", " + count(int64(x.Slow), "slow run")
 			}
-			row(cut(Clean(x.Identity), 40), Clean(x.Queue), cut(Clean(x.Build), 24), fmt.Sprintf("%d/%d", x.Slots-x.Free, x.Slots), x.Runs,
-				ago(x.Since, now), ago(x.Heard, now), state, Clean(x.Worker))
+			row(cut(Clean(x.Identity), 40), Clean(x.Queue), cut(Clean(x.Build), 24), slots(x.Slots, x.Free), x.Runs,
+				Ago(x.Since, now), Ago(x.Heard, now), state, Clean(x.Worker))
 		}
 	})
 }
 
-// Queues writes a table of task queues, a line for each type; what nobody knows
-// comes first.
+func slots(all, free int32) string { return fmt.Sprintf("%d/%d", all-free, all) }
+
+// Unknown says whether something waits for a type that no worker knows.
+func Unknown(t *pb.QueueType) bool { return t.Workers == 0 && t.Waiting > 0 }
+
+// SortQueues puts first what waits for a type that no worker knows, then what
+// waits for a slot: the queues by the worst of their types, the types of each.
+func SortQueues(queues []*pb.QueueInfo) {
+	rank := func(t *pb.QueueType) int {
+		switch {
+		case Unknown(t):
+			return 0
+		case t.Waiting > 0:
+			return 1
+		}
+		return 2
+	}
+	for _, q := range queues {
+		slices.SortStableFunc(q.Types, func(a, b *pb.QueueType) int { return cmp.Compare(rank(a), rank(b)) })
+	}
+	worst := func(q *pb.QueueInfo) int {
+		if len(q.Types) > 0 {
+			return rank(q.Types[0])
+		}
+		return 2
+	}
+	slices.SortStableFunc(queues, func(a, b *pb.QueueInfo) int { return cmp.Compare(worst(a), worst(b)) })
+}
+
+// Queues writes a table of task queues in their order, a line for each type.
 func Queues(w io.Writer, queues []*pb.QueueInfo) error {
 	return table(w, "QUEUE\tWORKERS\tSLOTS\tTYPE\tKIND\tWAITING\t", func(row func(...any)) {
 		for _, q := range queues {
-			for i, t := range q.Types {
-				name, workers, slots := "", "", ""
-				if i == 0 {
-					name, workers = Clean(q.Queue), fmt.Sprint(q.Workers)
-					slots = fmt.Sprintf("%d/%d", q.Slots-q.Free, q.Slots)
-				}
+			name, workers, used := Clean(q.Queue), fmt.Sprint(q.Workers), slots(q.Slots, q.Free)
+			if len(q.Types) == 0 {
+				row(name, workers, used)
+			}
+			for _, t := range q.Types {
 				kind, note := "activity", ""
 				if t.Workflow {
 					kind = "workflow"
 				}
-				if t.Workers == 0 {
+				if Unknown(t) {
 					note = "no worker knows it"
 				}
-				row(name, workers, slots, cut(Clean(t.Type), 40), kind, t.Waiting, note)
+				row(name, workers, used, cut(Clean(t.Type), 40), kind, t.Waiting, note)
+				name, workers, used = "", "", ""
 			}
 		}
 	})
