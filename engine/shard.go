@@ -139,6 +139,9 @@ func (s *shard) apply(out *machine.Output) {
 			s.timers.add(w)
 		}
 	}
+	for _, o := range out.Outcomes {
+		s.e.counters.outcome(o)
+	}
 	for _, a := range out.Acks {
 		s.e.workers.ack(a)
 	}

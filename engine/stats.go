@@ -14,8 +14,8 @@ var CommitBuckets = [...]time.Duration{
 	20 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second,
 }
 
-// Stats are what an operator watches. Counts are since the engine was opened,
-// of what is durable.
+// Stats are what an operator watches. Counts are since the engine was opened; those
+// of runs and commits are of what is durable.
 type Stats struct {
 	RunsStarted int64
 	// RunsClosed counts decided outcomes by status.
@@ -33,7 +33,7 @@ type Stats struct {
 
 	// Tasks handed to workers, a repeated hand-over of one delivery included.
 	Tasks int64
-	// Outcomes of the answers to them, late ones included.
+	// Outcomes of attempts, as they were settled: answered, lost, or out of time.
 	Outcomes map[pb.Outcome]int64
 	// Unreadable counts reads of runs that failed, as of rows that are damaged.
 	Unreadable int64

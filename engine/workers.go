@@ -245,7 +245,6 @@ func (w *WorkerStream) Receive(up *pb.WorkerUp) error {
 		w.pass(o, d.Run, &machine.Decided{Origin: o, Decided: d})
 	}
 	for _, d := range up.Done {
-		w.e.counters.outcome(d.Outcome)
 		w.pass(o, d.Delivery.GetRun(), &machine.Done{Origin: o, Done: d})
 	}
 	for _, f := range up.Faults {

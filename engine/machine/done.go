@@ -177,8 +177,9 @@ func (s *Shard) logAttempt(e *Entry, o pb.Outcome, f *pb.Failure) {
 	}
 	t.Log = append(t.Log, &pb.Attempt{
 		Attempt: a.Attempt, Delivery: a.Delivery, Worker: a.Worker,
-		Started: a.Started, Ended: s.now, Outcome: o, Failure: f,
+		Started: a.Started, Ended: s.now, Outcome: o, Failure: f, Incarnation: a.Incarnation,
 	})
+	s.out.Outcomes = append(s.out.Outcomes, o)
 	if f != nil {
 		a.LastFailure = f
 	}
@@ -200,7 +201,7 @@ func (s *Shard) late(r *Run, e *Entry, in *Done) {
 		return
 	}
 	road := a.Roads[0]
-	if road.Outcome == pb.EntryOutcome_ENTRY_OUTCOME_DONE || in.Delivery.Delivery > road.Forward.Deliveries {
+	if road.Outcome == pb.EntryOutcome_ENTRY_OUTCOME_DONE || givenUp(road.Forward, in) < 0 {
 		return
 	}
 	s.record(r, &pb.Event{Body: &pb.Event_LateAnswer{LateAnswer: &pb.LateAnswer{
@@ -214,13 +215,19 @@ func (s *Shard) late(r *Run, e *Entry, in *Done) {
 	}
 }
 
+// givenUp finds the attempt that was given up and is answered now: of this very
+// delivery, by the worker that had it. Others have nothing to say about it.
+func givenUp(t *pb.Tally, in *Done) int {
+	return slices.IndexFunc(t.GetLog(), func(x *pb.Attempt) bool {
+		return x.Delivery == in.Delivery.Delivery && x.Worker == in.Worker && x.Incarnation == in.Delivery.Incarnation && !x.Late &&
+			(x.Outcome == pb.Outcome_OUTCOME_TIMED_OUT || x.Outcome == pb.Outcome_OUTCOME_LOST)
+	})
+}
+
 // lateAttempt notes in the list of attempts that one which was given up has been
 // answered after all. What its effect may be is counted as before.
 func lateAttempt(a *pb.PendingActivity, in *Done, now int64) bool {
-	at := slices.IndexFunc(a.Tally.Log, func(x *pb.Attempt) bool {
-		return x.Delivery == in.Delivery.Delivery && x.Worker == in.Worker && !x.Late &&
-			(x.Outcome == pb.Outcome_OUTCOME_TIMED_OUT || x.Outcome == pb.Outcome_OUTCOME_LOST)
-	})
+	at := givenUp(a.Tally, in)
 	if at < 0 {
 		return false
 	}

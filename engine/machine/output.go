@@ -14,6 +14,8 @@ type Output struct {
 	Sends   []Send
 	Loads   []Load
 	Wakes   []Wake
+	// Outcomes are those of the attempts that were settled, for who counts them.
+	Outcomes []pb.Outcome
 	// Acks and Replies rest on nothing of the shard's that is not durable.
 	Acks    []Ack
 	Replies []Reply
@@ -24,7 +26,7 @@ func (o *Output) reset() {
 	clear(o.Sends)
 	clear(o.Loads)
 	clear(o.Replies)
-	o.Acks = o.Acks[:0]
+	o.Acks, o.Outcomes = o.Acks[:0], o.Outcomes[:0]
 	o.Changes, o.Sends, o.Loads = o.Changes[:0], o.Sends[:0], o.Loads[:0]
 	o.Wakes, o.Replies = o.Wakes[:0], o.Replies[:0]
 }

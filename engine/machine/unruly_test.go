@@ -334,3 +334,37 @@ func TestAReadOlderThanAnEvictionIsReadAgain(t *testing.T) {
 		t.Errorf("the id is free, and it was not started:\n%s", r.story.String())
 	}
 }
+
+// A late answer counts when it comes from the worker that had the delivery, under
+// the incarnation that handed it out, and from nobody else: after a restore the
+// numbers come again.
+func TestALateAnswerOfSomebodyElseIsNotBelieved(t *testing.T) {
+	late := func(spoil func(*Done)) (believed bool) {
+		r := newRig(t)
+		r.script("worker w1", "start a", "save", "decide a: activity #1 Charge undo=Refund attempts=1 run=1s", "save")
+		a := r.run("a").Entries["#1"].activity()
+		in := &Done{Origin: Origin{Worker: a.Worker, Seq: 99}, Done: &pb.Done{
+			Delivery: &pb.Delivery{Run: int64(r.run("a").Row.Run), Op: "#1", Delivery: a.Delivery, Incarnation: a.Incarnation},
+			Outcome:  pb.Outcome_OUTCOME_COMPLETED, Result: &pb.Payload{Encoding: "json", Data: []byte("1")},
+		}}
+		r.script("pass 2s", "save")
+		if p := r.run("a").Entries["#1"].activity().Phase; p != pb.Phase_PHASE_ARMED {
+			t.Fatalf("the step is %v", p)
+		}
+		spoil(in)
+		r.step(in)
+		return r.last("a").GetLateAnswer() != nil
+	}
+	if !late(func(*Done) {}) {
+		t.Error("the late answer of the worker that had it is not believed")
+	}
+	for name, spoil := range map[string]func(*Done){
+		"another worker":      func(d *Done) { d.Worker = "w2" },
+		"another incarnation": func(d *Done) { d.Delivery.Incarnation++ },
+		"another delivery":    func(d *Done) { d.Delivery.Delivery++ },
+	} {
+		if late(spoil) {
+			t.Errorf("%s is believed", name)
+		}
+	}
+}

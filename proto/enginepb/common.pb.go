@@ -927,7 +927,10 @@ type Attempt struct {
 	Outcome Outcome  `protobuf:"varint,6,opt,name=outcome,proto3,enum=engined.v1.Outcome" json:"outcome,omitempty"`
 	Failure *Failure `protobuf:"bytes,7,opt,name=failure,proto3" json:"failure,omitempty"`
 	// late: the answer came after the engine had given the attempt up.
-	Late          bool `protobuf:"varint,8,opt,name=late,proto3" json:"late,omitempty"`
+	Late bool `protobuf:"varint,8,opt,name=late,proto3" json:"late,omitempty"`
+	// incarnation of the shard that handed it out: with the worker it tells whose
+	// late answer may be believed.
+	Incarnation   uint64 `protobuf:"fixed64,9,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1016,6 +1019,13 @@ func (x *Attempt) GetLate() bool {
 		return x.Late
 	}
 	return false
+}
+
+func (x *Attempt) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
 }
 
 // Tally sums up an activity's attempts on its terminal event: what can be
@@ -1275,7 +1285,7 @@ const file_engined_v1_common_proto_rawDesc = "" +
 	"\x06result\x18\x02 \x01(\v2\x13.engined.v1.PayloadR\x06result\x122\n" +
 	"\aoutcome\x18\x03 \x01(\x0e2\x18.engined.v1.EntryOutcomeR\aoutcome\x12\x1f\n" +
 	"\vforward_key\x18\x04 \x01(\tR\n" +
-	"forwardKey\"\xf9\x01\n" +
+	"forwardKey\"\x9b\x02\n" +
 	"\aAttempt\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\x05R\aattempt\x12\x1a\n" +
 	"\bdelivery\x18\x02 \x01(\x05R\bdelivery\x12\x16\n" +
@@ -1284,7 +1294,8 @@ const file_engined_v1_common_proto_rawDesc = "" +
 	"\x05ended\x18\x05 \x01(\x03R\x05ended\x12-\n" +
 	"\aoutcome\x18\x06 \x01(\x0e2\x13.engined.v1.OutcomeR\aoutcome\x12-\n" +
 	"\afailure\x18\a \x01(\v2\x13.engined.v1.FailureR\afailure\x12\x12\n" +
-	"\x04late\x18\b \x01(\bR\x04late\"\xae\x01\n" +
+	"\x04late\x18\b \x01(\bR\x04late\x12 \n" +
+	"\vincarnation\x18\t \x01(\x06R\vincarnation\"\xae\x01\n" +
 	"\x05Tally\x12\x1a\n" +
 	"\battempts\x18\x01 \x01(\x05R\battempts\x12\x1e\n" +
 	"\n" +

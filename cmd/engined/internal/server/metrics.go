@@ -45,7 +45,7 @@ var table = []metric{
 			show(float64(s.Unknown), "unknown")
 		}},
 	counter("engined_tasks_total", "Tasks handed to workers, repeated hand-overs included.", func(s engine.Stats) int64 { return s.Tasks }),
-	{"engined_task_outcomes_total", "outcome", "Answers to tasks, by outcome, late ones included.", prometheus.CounterValue,
+	{"engined_task_outcomes_total", "outcome", "Attempts of activities and undos, by how they were settled: answered, lost with their worker, or out of time.", prometheus.CounterValue,
 		func(s engine.Stats, show func(float64, ...string)) {
 			for o, word := range outcomes {
 				show(float64(s.Outcomes[o]), word)
