@@ -38,6 +38,9 @@ func (d *Description) Describe(w io.Writer) error {
 	}
 	if h := r.Hold; h.GetKind() != pb.HoldKind_HOLD_KIND_NONE {
 		p.hold(h, d.Now)
+		if todo := ToDo(r); todo != "" {
+			p.line("what to do %s", todo)
+		}
 	}
 	p.line("started    %s (%s)", moment(r.Started), Ago(r.Started, d.Now))
 	if r.Closed > 0 {
@@ -51,7 +54,11 @@ func (d *Description) Describe(w io.Writer) error {
 		p.line("held by    %s", Clean(d.Worker))
 	}
 	if d.Unfolded > 0 {
-		p.line("code       has %s still to answer", count(d.Unfolded, "input"))
+		last := "event"
+		if d.Unfolded > 1 {
+			last = count(d.Unfolded, "event")
+		}
+		p.line("code       has not answered the last %s yet", last)
 	}
 	if res := d.Result; res != nil && res.Status == pb.Status_STATUS_COMPLETED {
 		p.line("result     %s", Payload(res.Result, maxText))
@@ -320,11 +327,13 @@ func (p *printer) failure(f *pb.Failure, indent string) {
 	if registered(f.Type) {
 		name = Clean(f.Type) + ": "
 	}
+	at := where(f)
 	for i, l := range strings.Split(f.Message, "\n") {
 		if i > 0 {
 			name = ""
 		}
-		p.line("%s%s%s", indent, name, Clean(l))
+		p.line("%s%s%s%s", indent, name, Clean(l), at)
+		at = ""
 	}
 	// The details of the engine's own errors are in their message.
 	if f.Details != nil && registered(f.Type) {

@@ -51,7 +51,8 @@ func TestAPanicIsToldWithThePlaceInTheUsersCode(t *testing.T) {
 	var b strings.Builder
 	p := printer{w: &b}
 	p.hold(&pb.Hold{Kind: pb.HoldKind_HOLD_KIND_STUCK, Reason: "the code panicked: boom", Failure: &pb.Failure{Stack: panicked}}, 1)
-	if !strings.Contains(b.String(), "the code panicked: boom at price.go:16\n") {
+	p.failure(&pb.Failure{Message: "lost", Stack: panicked}, "  ")
+	if !strings.Contains(b.String(), "  lost at price.go:16\n") || !strings.Contains(b.String(), "the code panicked: boom at price.go:16\n") {
 		t.Errorf("a hold: %q", b.String())
 	}
 }
