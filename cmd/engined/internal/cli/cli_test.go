@@ -146,7 +146,7 @@ func TestARunFromItsStartToItsResult(t *testing.T) {
 	do(t, addr, "workflow list").has(t, 0, "no runs", "engined workflow start")
 	do(t, addr, "worker list").has(t, 0, "no worker is connected", "worker.Dial")
 	do(t, addr, "queue list").has(t, 0, "nothing waits")
-	do(t, addr, "workflow start Order --id a --input 9007199254740993").has(t, 0, "a\n", "engined workflow watch a", "no worker on queue default knows the workflow type Order", "none")
+	do(t, addr, "workflow start Order --id a --input 9007199254740993").has(t, 0, "a\n", "engined workflow watch a", "no connected worker on queue default knows Order", "none")
 	do(t, addr, "workflow start Order --id a --input 1").has(t, 6, "is open", "engined workflow describe a --run-id", "--on-conflict use-existing")
 	do(t, addr, "workflow start Order --id a --input 1 --on-conflict use-existing").has(t, 0, "was there already")
 	do(t, addr, "workflow describe a").has(t, 0, "no worker", "Order")
@@ -223,7 +223,7 @@ func TestWrongUseSaysWhatToDo(t *testing.T) {
 		"workflow list --timeout 0s":                     {"10s"},
 		"workflow describe":                              {"one workflow id"},
 		"workflow start":                                 {"one workflow type", "queue list"},
-		"workflow start T --input {bad":                  {"line 1, column 2", "check"},
+		"workflow start T --input {bad":                  {"line 1, column 2", "keys and texts need quotes"},
 		"workflow start T --input tea":                   {"line 1, column 2", "quotes"},
 		"workflow start T --input [1,":                   {"too early", "3 bytes"},
 		"workflow start T --input 1 --input-file x":      {"give one"},

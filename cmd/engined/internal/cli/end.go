@@ -18,7 +18,7 @@ import (
 func (g *globals) cancel() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "cancel WORKFLOW-ID",
-		Short: "Ask a run to end by itself; its code may clean up, what was armed is undone",
+		Short: "Ask a run to end by itself; its code may clean up, steps that have an undo are undone",
 		Args:  oneID,
 	}
 	run := runFlag(c)
@@ -58,7 +58,7 @@ func (s *session) cancelled(ctx context.Context, d *pb.DescribeResponse) error {
 		if again {
 			asked = "was asked to end before"
 		}
-		s.say("%s %s; if its code does not, the engine ends it %s; what was armed is undone: %s follows it",
+		s.say("%s %s; if its code does not, the engine ends it %s; steps that have an undo are undone: %s follows it",
 			view.Clean(id), asked, view.In(grace, s.now().UnixNano()), watch)
 	default:
 		s.say("%s is asked to end: %s follows it", view.Clean(id), watch)
@@ -93,7 +93,7 @@ func (g *globals) terminate() *cobra.Command {
 	var yes bool
 	c := &cobra.Command{
 		Use:   "terminate WORKFLOW-ID",
-		Short: "End a run at once, whatever its code says; what was armed is undone",
+		Short: "End a run at once, whatever its code says; steps that have an undo are undone",
 		Long: `End a run at once. Its code is not asked and does not clean up; the engine undoes the
 steps that have an undo. "engined workflow cancel" is gentler.
 

@@ -22,6 +22,8 @@ func (g *globals) history() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "history WORKFLOW-ID",
 		Short: "Show a run's events, or draw them",
+		Long: `Show a run's events, one a line; or draw them. Long inputs, results and messages are
+cut there: -o json has all of them, and the stacks of panics.`,
 		Example: `  engined workflow history order-1
   engined workflow history order-1 --timeline
   engined workflow history order-1 -o jsonl | jq 'select(.kind == "ActivityFailed")'`,

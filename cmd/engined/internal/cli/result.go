@@ -49,9 +49,7 @@ func (g *globals) watch() *cobra.Command {
 			return err
 		}
 		s.goesOn(args[0])
-		if s.tables() && d.Info.Hold.GetKind() != pb.HoldKind_HOLD_KIND_NONE {
-			s.say("%s is %s: %s tells why", view.Clean(args[0]), view.Status(d.Info), s.try("workflow describe", args[0]))
-		}
+		defer s.tellIfHeld(ctx, args[0], d.Info.RunId)()
 		w, err := s.events(ctx, client.Get[any](s.cl, args[0], d.Info.RunId).Follow(ctx), true)
 		if err != nil {
 			return err
@@ -76,7 +74,9 @@ func (s *session) goesOn(id string) {
 // await waits for the result and prints it.
 func (s *session) await(ctx context.Context, id, run string) error {
 	s.goesOn(id)
+	stop := s.tellIfHeld(ctx, id, run)
 	res, err := s.cl.Await(ctx, id, run)
+	stop()
 	if err != nil {
 		return err
 	}

@@ -198,7 +198,7 @@ func TestACancelTellsWhatComesNext(t *testing.T) {
 		after *pb.DescribeResponse
 		want  string
 	}{
-		{grace, "a is asked to end; if its code does not, the engine ends it in 30s; what was armed is undone"},
+		{grace, "a is asked to end; if its code does not, the engine ends it in 30s; steps that have an undo are undone"},
 		{running(), "a is asked to end: `engined workflow watch a`"},
 		{ended, "a is cancelled: `engined workflow history a`"},
 	} {
@@ -261,7 +261,7 @@ func TestWhatWaitsForAWorkerIsTold(t *testing.T) {
 	if e := person(t, addr, "workflow start Known", "").has(t, 0).err; strings.Contains(e, "no worker") {
 		t.Errorf("of a type that is known it says %s", e)
 	}
-	person(t, addr, "workflow start Knwon", "").has(t, 0, "no worker on queue default knows the workflow type Knwon", "known there: Known")
+	person(t, addr, "workflow start Knwon", "").has(t, 0, "no connected worker on queue default knows Knwon", "known there: Known")
 }
 
 func TestWhoLeavesIsToldWhatBecomesOfTheRun(t *testing.T) {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,6 +28,7 @@ type session struct {
 	admin enginerpc.AdminClient
 	// interrupted tells somebody who ends the command what becomes of the rest.
 	interrupted string
+	saying      sync.Mutex
 }
 
 // run makes a command's function: with a session, and errors that say what to do.
@@ -39,6 +42,7 @@ func (g *globals) run(f func(ctx context.Context, s *session, args []string) err
 		if err != nil {
 			return s.told(cmd.Context(), err)
 		}
+		g.address = full(g.address)
 		defer func() { _ = conn.Close() }() // it was only asked
 		s.admin = enginerpc.NewAdminClient(conn)
 		s.cl, err = client.Dial(g.address, client.Options{
@@ -53,6 +57,19 @@ func (g *globals) run(f func(ctx context.Context, s *session, args []string) err
 		}
 		return s.told(cmd.Context(), f(cmd.Context(), s, args))
 	}
+}
+
+// full is an address that is right by its form, with the ports that it leaves out.
+func full(address string) string {
+	var parts []string
+	for part := range strings.SplitSeq(address, ",") {
+		part = strings.TrimSpace(part)
+		if _, _, err := net.SplitHostPort(part); err != nil {
+			part = net.JoinHostPort(strings.Trim(part, "[]"), dial.DefaultPort)
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, ",")
 }
 
 // helloFor is how long an engine may be away, as while it is started again,
@@ -93,6 +110,8 @@ func (g *globals) short(ctx context.Context) (context.Context, context.CancelFun
 
 // say tells a person something beside the output that was asked for.
 func (s *session) say(format string, args ...any) {
+	s.saying.Lock()
+	defer s.saying.Unlock()
 	fmt.Fprintf(s.cmd.ErrOrStderr(), format+"\n", args...)
 }
 

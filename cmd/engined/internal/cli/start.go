@@ -55,7 +55,7 @@ func (g *globals) start() *cobra.Command {
 	fl.StringVar(&f.request, "request-id", "", "makes a repeat of this command harmless, also after the run has closed")
 	fl.StringVar(&f.conflict, "on-conflict", "fail", "if the id has an open run: "+strings.Join(conflictWords, ", "))
 	fl.StringVar(&f.reuse, "on-reuse", "allow", "if the id had runs that are closed: "+strings.Join(reuseWords, ", "))
-	fl.BoolVar(&f.wait, "wait", false, "wait for the result and print it, as `engined workflow result` does")
+	fl.BoolVar(&f.wait, "wait", false, "wait for the result and print it, as engined workflow result does")
 	complete(c, "on-conflict", conflictWords...)
 	complete(c, "on-reuse", reuseWords...)
 	begin := g.run(func(ctx context.Context, s *session, args []string) error { return f.start(ctx, s, args[0]) })
@@ -104,7 +104,6 @@ func (f *startFlags) start(ctx context.Context, s *session, typ string) error {
 		return s.taken(f, err)
 	}
 	if f.wait {
-		f.tellIfUnknown(ctx, s, typ)
 		return s.await(ctx, run.WorkflowID, run.RunID)
 	}
 	if err := s.started(run); err != nil {
@@ -159,8 +158,8 @@ func (f *startFlags) tellIfUnknown(ctx context.Context, s *session, typ string) 
 			known = append(known, view.Clean(t.Type))
 		}
 	}
-	s.say("no worker on queue %s knows the workflow type %s: the run waits for one; known there: %s",
-		view.Clean(f.queue), view.Clean(typ), or(strings.Join(known[:min(len(known), 10)], ", "), "none"))
+	s.say("no connected worker on queue %s knows %s: the run waits for one%s; known there: %s",
+		view.Clean(f.queue), view.Clean(typ), elsewhere(queues, f.queue, typ), or(strings.Join(known[:min(len(known), 10)], ", "), "none"))
 }
 
 // read returns the input byte for byte, without the white space around it.
@@ -201,8 +200,8 @@ func checkJSON(from string, data []byte) error {
 	line := 1 + bytes.Count(data[:at], []byte("\n"))
 	column := at - bytes.LastIndexByte(data[:at], '\n')
 	hint := "check what stands there"
-	if unicode.IsLetter(rune(data[0])) {
-		hint = `a text needs quotes, as in '"tea"'`
+	if at < len(data) && (unicode.IsLetter(rune(data[at])) || data[at] == '\'') {
+		hint = `keys and texts need quotes, as in '{"id": "order-1"}'`
 	}
 	return usage("%s is no JSON: %v, at line %d, column %d, near %q: %s", from, bad, line, column, data[max(at-10, 0):min(at+10, len(data))], hint)
 }
