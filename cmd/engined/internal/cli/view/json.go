@@ -30,7 +30,7 @@ var (
 )
 
 // internal numbers have no meaning outside of the engine.
-var internal = map[protoreflect.FullName]bool{"engined.v1.RunInfo.run": true}
+var internal = map[protoreflect.FullName]bool{"engined.v1.RunInfo.run": true, "engined.v1.Attempt.incarnation": true}
 
 // JSON returns a message as one line of JSON. Names are those of the protocol;
 // fields that are not set are left out. Times are RFC 3339 in UTC, durations as Go
