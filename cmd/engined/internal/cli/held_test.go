@@ -2,12 +2,16 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/engined/engined/sdk/workflow"
+	"github.com/engined/engined/worker"
 )
 
 // until is an output that tells when a text has been written to it.
@@ -28,11 +32,12 @@ func (u *until) Write(p []byte) (int, error) {
 func TestAWaitTellsOnceWhatHoldsTheRun(t *testing.T) {
 	addr := serve(t)
 	startWorker(t, addr)
-	do(t, addr, "workflow start Order --id a --queue elsewhere").has(t, 0,
-		"no connected worker on queue elsewhere knows Order", "workers on another queue do: default")
-	if s := do(t, addr, "workflow start Order --id b --input 1 --wait").has(t, 0); s.err != "" {
+	do(t, addr, "workflow start Order --id b --input 1 --wait").has(t, 0) // the worker is there
+	if s := do(t, addr, "workflow start Order --id c --input 1").has(t, 0); strings.Contains(s.err, "no connected worker") {
 		t.Errorf("a type that is known: %s", s.err)
 	}
+	do(t, addr, "workflow start Order --id a --queue elsewhere").has(t, 0,
+		"no connected worker on queue elsewhere knows Order", "workers on another queue do: default")
 	told, ended := make(chan bool, 10), make(chan error, 2)
 	for _, command := range []string{"result", "watch"} {
 		errs := &until{text: "a is held: no connected worker on queue elsewhere knows the workflow type Order, workers on another queue do: default", told: told}
@@ -81,4 +86,40 @@ func TestAFlagsValueIsNamedByItsType(t *testing.T) {
 			}
 		}
 	}
+}
+
+func explode(context.Context, int) (int, error) { panic("no such card") }
+
+// faulty panics itself, or has an activity do so.
+func faulty(ctx workflow.Context, self bool) (int, error) {
+	if self {
+		var amounts []int
+		return amounts[3], nil
+	}
+	return workflow.Do(ctx, explode, 1, workflow.Retry{Attempts: 1})
+}
+
+func TestAPanicIsTracedToTheUsersLine(t *testing.T) {
+	addr := serve(t)
+	w, err := worker.Dial(addr, worker.Options{Logger: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	worker.Workflow(w, faulty, worker.Name("Faulty"))
+	worker.Activity(w, explode)
+	if err := w.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.Stop(context.WithoutCancel(t.Context())) })
+	do(t, addr, "workflow start Faulty --id a --input false --wait").has(t, 5, "no such card", " at held_test.go:")
+	do(t, addr, "workflow history a").has(t, 0, "ActivityFailed", " at held_test.go:")
+	do(t, addr, "workflow describe a").has(t, 0, "failed with", " at held_test.go:")
+	do(t, addr, "workflow start Faulty --id b --input true").has(t, 0)
+	for do(t, addr, "workflow list --status stuck -o jsonl").out == "" {
+		if t.Context().Err() != nil {
+			t.Fatal("it is not held")
+		}
+	}
+	do(t, addr, "workflow describe b").has(t, 0, "index out of range", " at held_test.go:", "what to do start a worker of a build that fits")
+	do(t, addr, "workflow describe b -o json").has(t, 0, `"stack": "goroutine `)
 }
