@@ -105,6 +105,7 @@ func (e *Engine) servingNamespace(op, namespace string) error {
 // whether what a run waits for exists at all.
 func (e *Engine) explain(d *pb.DescribeResponse) {
 	d.Worker = e.whoIs(d.Worker)
+	e.explainHold(d.Info, d.Info.Hold.GetKind() == pb.HoldKind_HOLD_KIND_NO_WORKER)
 	for _, w := range d.Waiting {
 		w.Worker = e.whoIs(w.Worker)
 		if w.State != "waiting for a slot" {
@@ -113,6 +114,25 @@ func (e *Engine) explain(d *pb.DescribeResponse) {
 		if !e.desk.known(match.Need{Namespace: d.Info.Namespace, Queue: w.Queue, Type: w.Type}, false) {
 			w.State = "no worker"
 			w.Ends = "a worker on queue " + w.Queue + " that knows the activity type " + w.Type
+		}
+	}
+}
+
+// explainHold says of a run that has something to fold, and is not held otherwise,
+// whether a worker for it exists at all.
+func (e *Engine) explainHold(r *pb.RunInfo, waits bool) {
+	k := r.Hold.GetKind()
+	if !waits || k != pb.HoldKind_HOLD_KIND_NONE && k != pb.HoldKind_HOLD_KIND_NO_WORKER {
+		return
+	}
+	known := e.desk.known(match.Need{Namespace: r.Namespace, Queue: r.Queue, Type: r.Type}, true)
+	switch {
+	case k == pb.HoldKind_HOLD_KIND_NO_WORKER && known:
+		r.Hold.Reason = "the workers on queue " + r.Queue + " that know the workflow type " + r.Type + " are full, or their builds cannot go on with it"
+	case k == pb.HoldKind_HOLD_KIND_NONE && !known:
+		r.Hold = &pb.Hold{
+			Kind:   pb.HoldKind_HOLD_KIND_NO_WORKER,
+			Reason: "no connected worker on queue " + r.Queue + " knows the workflow type " + r.Type,
 		}
 	}
 }

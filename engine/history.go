@@ -16,8 +16,11 @@ import (
 )
 
 const (
-	// historyPage bounds a page of a history in bytes, historyLimit in events.
+	// historyPage bounds what is read of a history at once, in bytes; a client's
+	// page is a quarter of that, since many clients may read at once, and
+	// historyLimit events.
 	historyPage  = 1 << 20
+	clientPage   = historyPage / 4
 	historyLimit = 1000
 	// followFor is how long a page that waits may be waited for.
 	followFor = 20 * time.Second
@@ -98,7 +101,7 @@ func (e *Engine) readPage(ctx context.Context, run store.RunNo, after, upto int6
 	}
 	size := 0
 	for i, ev := range events {
-		if size += proto.Size(ev); size > historyPage && i > 0 {
+		if size += proto.Size(ev); size > clientPage && i > 0 {
 			return events[:i], nil
 		}
 	}

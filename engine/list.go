@@ -46,7 +46,9 @@ func (e *Engine) List(ctx context.Context, req *pb.ListRequest) (*pb.ListRespons
 		if err := proto.Unmarshal(rows[i].State, state); err != nil {
 			return nil, apierr.Wrap(apierr.Internal, op, fmt.Errorf("run %s: decode its state: %w", rows[i].RunID, err))
 		}
-		res.Runs = append(res.Runs, machine.InfoOf(&rows[i], state))
+		info := machine.InfoOf(&rows[i], state)
+		e.explainHold(info, rows[i].Open && state.ClosingEvent == 0 && state.LastInput != state.Processed)
+		res.Runs = append(res.Runs, info)
 	}
 	if n := len(rows); n == q.Limit {
 		res.Next = fmt.Sprintf("%d.%d", rows[n-1].Started, rows[n-1].Run)

@@ -30,6 +30,27 @@ func TestTerminateIsAnsweredAndRepeatedWithoutHarm(t *testing.T) {
 	}
 }
 
+func TestARunThatNobodyCanGoOnWithIsListedAsHeld(t *testing.T) {
+	l := newLab(t, Options{})
+	l.start("a", "Unknown", nil)
+	l.worker(hello("w1"))
+	until(t, "the worker is here", func() bool { return len(l.workers()) == 1 })
+	l.start("b", "Echo", payload(1))
+	list, err := l.client.List(t.Context(), &pb.ListRequest{Namespace: "default"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range list.Runs {
+		want := pb.HoldKind_HOLD_KIND_NONE
+		if r.WorkflowId == "a" {
+			want = pb.HoldKind_HOLD_KIND_NO_WORKER
+		}
+		if r.Hold.GetKind() != want {
+			t.Errorf("run %s is listed as %v", r.WorkflowId, r.Hold)
+		}
+	}
+}
+
 func TestAHistoryIsFollowedToItsEnd(t *testing.T) {
 	l := newLab(t, Options{})
 	l.start("a", "Echo", payload(10)) // no worker yet

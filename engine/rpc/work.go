@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	grpcpeer "google.golang.org/grpc/peer"
 
 	"github.com/engined/engined/engine"
@@ -180,6 +181,7 @@ func (s *Server) watch(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
+		s.tellHealth()
 		s.mu.Lock()
 		links := make([]*link, 0, len(s.links))
 		for l := range s.links {
@@ -192,6 +194,15 @@ func (s *Server) watch(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// tellHealth lets gRPC's health service say what the engine says.
+func (s *Server) tellHealth() {
+	status := healthpb.HealthCheckResponse_SERVING
+	if s.e.Ready() != nil {
+		status = healthpb.HealthCheckResponse_NOT_SERVING
+	}
+	s.health.SetServingStatus("", status) // does nothing after Stop
 }
 
 // tick looks at a stream; the error is why it must end.

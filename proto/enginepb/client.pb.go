@@ -1222,8 +1222,8 @@ type HistoryRequest struct {
 	Run   *RunRef                `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
 	// after skips the events up to this id.
 	After int64 `protobuf:"varint,2,opt,name=after,proto3" json:"after,omitempty"`
-	// limit bounds the page; 0 is 1,000 events. A page ends at 1 MiB, too, but
-	// has one event at least.
+	// limit bounds the page; 0 is 1,000 events. A page ends at 256 KiB, too,
+	// but has one event at least.
 	Limit int32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
 	// wait: while the run can still grow and has nothing behind `after`, answer
 	// when it has, or after 20 s with an empty page.
