@@ -188,3 +188,49 @@ func TestAStartIsCheckedWhole(t *testing.T) {
 		}
 	}
 }
+
+// A worker that comes to many runs with long histories is not handed all of them
+// before it has answered for any.
+func TestHistoriesGivenToAWorkerAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Hour)
+		defer cancel()
+		e, err := Open(ctx, Config{Store: memstore.New(1), Clock: clock.Runtime(), Logger: quiet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		const runs = 300
+		// Long histories, all of them answered, and one timer each that falls due.
+		working, gone := context.WithCancel(ctx)
+		startRaw(t, working, e, "w0").decide = sleeps(2 * time.Hour)
+		input := &pb.Payload{Encoding: "json", Data: []byte(`"` + strings.Repeat("x", 1<<20) + `"`)}
+		for i := range runs {
+			_, err := e.Start(ctx, &pb.StartRequest{Namespace: "default", WorkflowId: string(rune('a'+i%26)) + strings.Repeat("z", i/26), RequestId: "r", Type: "W", Queue: "default", Input: input})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		gone()
+		for _, w := range e.workers.all() {
+			w.Leave()
+		}
+		<-time.After(3 * time.Hour) // virtual
+		synctest.Wait()
+		s, err := e.Connect(&pb.Hello{Protocol: 1, Namespace: "default", Queue: "default", Worker: "w1", Build: "a", WorkflowTypes: []string{"W"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		s.mu.Lock()
+		given := len(s.next.Assign)
+		s.mu.Unlock()
+		if given == 0 || given > 80 {
+			t.Errorf("%d of %d histories were given to a worker that has answered nothing", given, runs)
+		}
+		s.Leave()
+		if err := e.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+}

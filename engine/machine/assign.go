@@ -65,6 +65,10 @@ func (s *Shard) assignTo(r *Run, worker string) {
 	// The history is read when all of it is durable; what comes meanwhile is
 	// kept in the backlog.
 	h.phase = holderReading
+	// Its bytes count from now on: a worker is not given more histories at once
+	// than it may have inputs to answer.
+	h.reserved = max(r.State.HistoryBytes, 1)
+	s.cfg.Desk.Unfolded(r.Row.Run, worker, h.reserved)
 	s.after(r, ReadHistory{Run: r.Row.Run, Stamp: s.stamp(r), Upto: r.Row.NextEvent - 1})
 }
 
@@ -75,6 +79,7 @@ func (s *Shard) give(r *Run, events []*pb.Event) {
 	for _, e := range unprocessed(events, r.State.Processed) {
 		s.given(r, e)
 	}
+	s.spend(r)
 	s.send(Send{Worker: h.worker, Assign: &pb.Assign{
 		Run: int64(r.Row.Run), Stamp: s.stamp(r).proto(), History: events,
 		Processed: r.State.Processed, Folded: r.State.Folded,
@@ -84,6 +89,18 @@ func (s *Shard) give(r *Run, events []*pb.Event) {
 	}
 	h.backlog = nil
 	r.behind = int64(len(h.unfolded))
+}
+
+// spend lets the history that was reserved for count with the first input that it
+// brings, until that is answered.
+func (s *Shard) spend(r *Run) {
+	h := &r.holder
+	if len(h.unfolded) > 0 {
+		h.unfolded[0].bytes += h.reserved
+	} else if h.reserved > 0 {
+		s.cfg.Desk.Unfolded(r.Row.Run, h.worker, -h.reserved)
+	}
+	h.reserved = 0
 }
 
 // unprocessed returns the inputs behind the position processed, in fold order.
@@ -105,6 +122,9 @@ func (s *Shard) unassign(r *Run) {
 	}
 	for _, u := range h.unfolded {
 		s.cfg.Desk.Unfolded(r.Row.Run, h.worker, -u.bytes)
+	}
+	if h.reserved > 0 {
+		s.cfg.Desk.Unfolded(r.Row.Run, h.worker, -h.reserved)
 	}
 	s.cfg.Desk.Unassign(r.Row.Run)
 	*h = holder{}

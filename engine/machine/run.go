@@ -63,6 +63,8 @@ type holder struct {
 	backlog []*pb.Event
 	// unfolded are the inputs that the worker has and has not answered.
 	unfolded []unfolded
+	// reserved are the bytes of the history that is being read for it.
+	reserved int64
 }
 
 type holderPhase uint8
