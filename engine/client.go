@@ -173,6 +173,7 @@ func (e *Engine) Describe(ctx context.Context, req *pb.DescribeRequest) (*pb.Des
 	}
 	d := v.(*pb.DescribeResponse)
 	e.explain(d)
+	trim(d)
 	return d, nil
 }
 

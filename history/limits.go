@@ -78,6 +78,9 @@ func CheckPayload(what string, p *pb.Payload) error {
 	if n := len(p.GetData()); n > MaxPayload {
 		return &LimitError{What: what, Have: n, Limit: MaxPayload}
 	}
+	if len(p.GetHash()) > 0 || p.GetSize() != 0 {
+		return &NameError{What: what, Why: "names data that is kept elsewhere, which this release does not know"}
+	}
 	if err := checkString("the encoding of "+what, p.GetEncoding(), MaxName, optional); err != nil {
 		return err
 	}

@@ -228,6 +228,7 @@ func TestWrongUseSaysWhatToDo(t *testing.T) {
 		"workflow start T --input [1,":                   {"too early", "3 bytes"},
 		"workflow start T --input 1 --input-file x":      {"give one"},
 		"workflow start T --input-file /no/such/file":    {"/no/such/file"},
+		"workflow start T --input-file /dev/null":        {"is empty", "give null"},
 		"workflow start T --on-conflict maybe":           {"use-existing"},
 		"workflow start T --on-reuse maybe":              {"if-not-completed"},
 		"workflow start T --input 1 --namespace " + long: {"namespace"},

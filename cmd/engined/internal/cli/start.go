@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -19,6 +20,7 @@ import (
 
 type startFlags struct {
 	id, queue, input, file, request, conflict, reuse string
+	given                                            bool // an input, if only an empty one
 	wait                                             bool
 }
 
@@ -76,6 +78,7 @@ func (f *startFlags) check(cmd *cobra.Command) error {
 			input++
 		}
 	}
+	f.given = input > 0
 	if input > 1 {
 		return usage("--input and --input-file are both given: give one")
 	}
@@ -179,8 +182,14 @@ func (f *startFlags) read(stdin io.Reader) (json.RawMessage, error) {
 		}
 	}
 	data = bytes.TrimSpace(data)
-	if len(data) == 0 {
+	switch {
+	case len(data) == 0 && f.given:
+		// A variable or a file that is empty by mistake must not start anything.
+		return nil, usage("%s is empty: leave it out to start without an input, or give null", view.Clean(from))
+	case len(data) == 0:
 		return nil, nil
+	case !utf8.Valid(data):
+		return nil, usage("%s is not valid UTF-8, so it is no JSON", view.Clean(from))
 	}
 	return data, checkJSON(view.Clean(from), data)
 }
