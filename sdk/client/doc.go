@@ -1,7 +1,7 @@
 // Package client starts runs, follows them and asks for their results.
 //
 //	c, err := client.Dial("engine.example:7450", client.Options{})
-//	run, err := client.Start(ctx, c, PlaceOrder, order, client.ID(order.ID))
+//	run, err := client.Start(ctx, c, PlaceOrder, order, client.ID(order.ID), client.RequestID(order.ID))
 //	receipt, err := run.Result(ctx)
 //
 // It owns what a caller sees: typed functions in front of untyped messages,
