@@ -40,7 +40,8 @@ type Store interface {
 	Info() Info
 
 	// Fence takes the shards over: each one's epoch becomes
-	// max(last+1, now in milliseconds) and a block of run numbers is reserved.
+	// max(last+1, now in milliseconds) and a block of run numbers is reserved,
+	// beyond every number that was reserved before and every run that is there.
 	// After it returns no batch under an older epoch can land, also none whose
 	// outcome was unknown: what landed of those is visible to the reads that
 	// follow.

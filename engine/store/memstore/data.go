@@ -58,6 +58,11 @@ func newData(shards int) *data {
 func (d *data) fence(s store.ShardID, now int64) store.Lease {
 	sh := &d.shards[s]
 	sh.epoch = max(sh.epoch+1, now)
+	for no := range d.runs {
+		if no.Shard() == s {
+			sh.nextRun = max(sh.nextRun, int64(no)&(1<<store.ShardBits-1)+1)
+		}
+	}
 	l := store.Lease{Shard: s, Epoch: sh.epoch, NextRun: sh.nextRun}
 	sh.nextRun += store.ReservedRuns
 	return l

@@ -39,6 +39,7 @@ const (
 
 	sqlShard       = "SELECT shard, epoch, next_run, sum FROM shards WHERE shard = ?"
 	sqlUpdateShard = "UPDATE shards SET epoch = ?, next_run = ?, sum = ? WHERE shard = ?"
+	sqlNewestRun   = "SELECT max(run) FROM runs WHERE run BETWEEN ? AND ?"
 )
 
 // The statements that read.

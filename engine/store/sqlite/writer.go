@@ -10,15 +10,15 @@ import (
 
 // writer has the statements of the connection that writes.
 type writer struct {
-	begin, commit, rollback      *sql.Stmt
-	shard, updateShard           *sql.Stmt
-	insertRun, stays, turns      *sql.Stmt
-	runState, version            *sql.Stmt
-	insertEvents                 *sql.Stmt
-	insertPending, updatePending *sql.Stmt
-	deletePending                *sql.Stmt
-	insertDedup                  *sql.Stmt
-	prepared                     prepared
+	begin, commit, rollback       *sql.Stmt
+	shard, updateShard, newestRun *sql.Stmt
+	insertRun, stays, turns       *sql.Stmt
+	runState, version             *sql.Stmt
+	insertEvents                  *sql.Stmt
+	insertPending, updatePending  *sql.Stmt
+	deletePending                 *sql.Stmt
+	insertDedup                   *sql.Stmt
+	prepared                      prepared
 }
 
 func (w *writer) prepare(ctx context.Context, conn *sql.Conn) error {
@@ -28,6 +28,7 @@ func (w *writer) prepare(ctx context.Context, conn *sql.Conn) error {
 		{&w.rollback, "ROLLBACK"},
 		{&w.shard, sqlShard},
 		{&w.updateShard, sqlUpdateShard},
+		{&w.newestRun, sqlNewestRun},
 		{&w.insertRun, sqlInsertRun},
 		{&w.stays, sqlUpdateStays},
 		{&w.turns, sqlUpdateTurns},
@@ -186,6 +187,11 @@ func (s *Store) fence(ctx context.Context, id store.ShardID, now int64) (store.L
 		return l, err
 	}
 	l.Epoch = max(l.Epoch+1, now)
+	newest, err := s.newestRun(ctx, id)
+	if err != nil {
+		return l, err
+	}
+	l.NextRun = max(l.NextRun, newest+1)
 	next := l
 	next.NextRun += store.ReservedRuns
 	changed, err := s.exec(ctx, s.write.updateShard, next.Epoch, next.NextRun, next.Sum(), int64(id))
@@ -194,6 +200,21 @@ func (s *Store) fence(ctx context.Context, id store.ShardID, now int64) (store.L
 	}
 	return l, err
 }
+
+// newestRun is the counter of the shard's newest run, 0 if it has none. A lease may
+// have given out more numbers than were reserved.
+func (s *Store) newestRun(ctx context.Context, id store.ShardID) (newest int64, err error) {
+	var run sql.NullInt64
+	_, err = one(ctx, s.write.newestRun, func(rows *sql.Rows) error { return rows.Scan(&run) },
+		int64(store.MakeRunNo(id, 0)), int64(store.MakeRunNo(id, counters-1)))
+	if run.Valid {
+		newest = run.Int64 & (counters - 1)
+	}
+	return newest, err
+}
+
+// counters is how many run numbers a shard can have.
+const counters = int64(1) << store.ShardBits
 
 // readShard reads the row on the connection that writes, and so within its
 // transaction.

@@ -12,6 +12,7 @@ var fenceTests = []test{
 	{"an older epoch writes nothing, and the lost shards are named", leaseLost},
 	{"a write needs the lease of its shard", noLease},
 	{"run numbers are reserved once", numbersOnce},
+	{"no number is given twice, also beyond a reserve", numbersBeyond},
 	{"an unknown shard is an error", unknownShard},
 }
 
@@ -99,6 +100,20 @@ func numbersOnce(b *bench) {
 			b.reopen()
 		}
 		b.fence()
+	}
+}
+
+// numbersBeyond: a lease may have given out more numbers than were reserved for it.
+func numbersBeyond(b *bench) {
+	b.next[0] += 3 * store.ReservedRuns
+	row := b.row(0, "order")
+	b.commit(step(&row, change{events: 1}))
+	for range 2 {
+		b.fence()
+		if got := store.MakeRunNo(0, b.leases[0].NextRun); got <= row.Run {
+			b.Fatalf("a fence gives numbers from %d again, run %d is there", got, row.Run)
+		}
+		b.reopen()
 	}
 }
 
