@@ -280,7 +280,7 @@ func TestACallFromAStrayGoroutineIsRefusedAndHoldsTheRun(t *testing.T) {
 func TestALookFromAStrayGoroutineFindsNothingAndHoldsTheRun(t *testing.T) {
 	looks := map[string]func(workflow.Context) bool{
 		"Now":      func(ctx workflow.Context) bool { return workflow.Now(ctx).IsZero() },
-		"Rand":     func(ctx workflow.Context) bool { return workflow.Rand(ctx).IntN(1) == 0 },
+		"Rand":     func(ctx workflow.Context) bool { return workflow.Rand(ctx).IntN(2) == 0 },
 		"NewID":    func(ctx workflow.Context) bool { return workflow.NewID(ctx) == "" },
 		"GetInfo":  func(ctx workflow.Context) bool { return workflow.GetInfo(ctx) == workflow.Info{} },
 		"Canceled": func(ctx workflow.Context) bool { return workflow.Canceled(ctx) != nil },
