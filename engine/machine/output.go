@@ -19,6 +19,9 @@ type Output struct {
 	// Acks and Replies rest on nothing of the shard's that is not durable.
 	Acks    []Ack
 	Replies []Reply
+	// Exhausted: the run numbers of the lease are nearly all given. The shard must be
+	// fenced and loaded again, or soon no run is started any more.
+	Exhausted bool
 }
 
 func (o *Output) reset() {
@@ -29,6 +32,7 @@ func (o *Output) reset() {
 	o.Acks, o.Outcomes = o.Acks[:0], o.Outcomes[:0]
 	o.Changes, o.Sends, o.Loads = o.Changes[:0], o.Sends[:0], o.Loads[:0]
 	o.Wakes, o.Replies = o.Wakes[:0], o.Replies[:0]
+	o.Exhausted = false
 }
 
 // Change is what a step makes of one run's rows.

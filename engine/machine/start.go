@@ -109,11 +109,31 @@ func (s *Shard) answerOldStart(in *Start, row *store.RunRow) {
 	s.await(&Await{Ref: &pb.RunRef{Namespace: row.Namespace, WorkflowId: row.WorkflowID, RunId: row.RunID}, To: in.To})
 }
 
+// reserveLow of the numbers that a lease has reserved are given before the driver
+// is asked for another lease.
+const reserveLow = store.ReservedRuns / 10 * 9
+
+// number gives a run number, unless the lease has none left. One that was given
+// without a reservation could be given again, by the next lease, to another run.
+func (s *Shard) number() (store.RunNo, bool) {
+	given := s.nextRun - s.cfg.Lease.NextRun
+	s.out.Exhausted = given >= reserveLow
+	if given >= store.ReservedRuns {
+		return 0, false
+	}
+	s.nextRun++
+	return store.MakeRunNo(s.cfg.Lease.Shard, s.nextRun-1), true
+}
+
 // begin makes the run.
 func (s *Shard) begin(in *Start) {
 	req := in.Req
-	no := store.MakeRunNo(s.cfg.Lease.Shard, s.nextRun)
-	s.nextRun++
+	no, ok := s.number()
+	if !ok {
+		s.fail(in.To, apierr.New(apierr.Unavailable, "start "+req.WorkflowId,
+			"the shard has no run number left until it is loaded again", "repeat it with the same request id"))
+		return
+	}
 	r := &Run{
 		Row: store.RunRow{
 			Run: no, Namespace: req.Namespace, WorkflowID: req.WorkflowId, RunID: in.RunID,
