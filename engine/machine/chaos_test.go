@@ -187,9 +187,12 @@ func (c *chaos) refuseSomething() {
 	if len(c.unsaved) == 0 {
 		return
 	}
-	no := c.unsaved[c.rnd.IntN(len(c.unsaved))].row.Run
+	of := c.unsaved[c.rnd.IntN(len(c.unsaved))].run
+	no := of.Row.Run
 	c.unsaved = slices.DeleteFunc(c.unsaved, func(w saved) bool { return w.row.Run == no })
-	c.step(&Refused{Run: no, Reason: "the row is bad"})
+	for range 1 + c.rnd.IntN(2) {
+		c.step(&Refused{Run: no, Of: of, Reason: "the row is bad"})
+	}
 }
 
 // faultSomething has some worker say that its build cannot go on with the run, or
@@ -379,7 +382,7 @@ func (c *chaos) ended(no store.RunNo) bool {
 	if err := proto.Unmarshal(row.State, state); err != nil {
 		c.t.Fatal(err)
 	}
-	return !row.Open || c.s.refusals[no] > 1 || state.UndoState == pb.UndoState_UNDO_STATE_FAILED || state.Hold.GetKind() == pb.HoldKind_HOLD_KIND_QUARANTINED
+	return !row.Open || c.s.refusals[row.RunID] > 1 || state.UndoState == pb.UndoState_UNDO_STATE_FAILED || state.Hold.GetKind() == pb.HoldKind_HOLD_KIND_QUARANTINED
 }
 
 func (c *chaos) verdict() {

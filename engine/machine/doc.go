@@ -42,6 +42,8 @@
 //     and loaded anew under another incarnation.
 //  5. A wake-up comes at its time or later, never earlier, possibly twice.
 //  6. Evict is called only for runs without uncommitted changes.
+//  7. When a step is Exhausted, the shard is fenced and loaded anew, as in 4.
+//  8. A refused write is told of by what was in memory of its run (Refused.Of).
 //
 // # The life of an activity
 //

@@ -140,10 +140,11 @@ type HistoryRead struct {
 
 // Refused says that the database refused to write the run.
 type Refused struct {
-	Run    store.RunNo
+	Run store.RunNo
+	// Of is what was in memory of the run whose write was refused: its number alone
+	// does not tell whether that is there still. Nil is whatever there is.
+	Of     *Run
 	Reason string
-
-	older *Run // of the run, while it is read again
 }
 
 func (*Start) input()       {}

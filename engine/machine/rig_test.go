@@ -337,7 +337,7 @@ func (r *rig) save() {
 		if w.insert && r.isOpen(w.row.WorkflowID) {
 			// The unique index: what would have closed the older run was refused.
 			refused[no] = true
-			r.queue = append(r.queue, &Refused{Run: no, Reason: "its id is taken"})
+			r.queue = append(r.queue, &Refused{Run: no, Of: w.run, Reason: "its id is taken"})
 		}
 		if refused[no] {
 			continue

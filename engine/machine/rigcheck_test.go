@@ -131,7 +131,7 @@ func (r *rig) checkMemory() {
 
 // checkAway: nothing of a run that is not in memory is due.
 func (r *rig) checkAway(no store.RunNo, d *rows) {
-	if r.s.putOff(no) && r.readAgain(no) || r.s.refusals[no] > 1 {
+	if r.s.putOff(no) && r.readAgain(no) || r.s.refusals[d.row.RunID] > 1 {
 		return // it will be read again; or it was held in memory alone
 	}
 	for _, op := range sortedKeys(d.pending) {

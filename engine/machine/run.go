@@ -48,6 +48,8 @@ type Run struct {
 	// requests are those that cancelled or terminated the run, for the same
 	// reason: their dedup rows may not be durable.
 	requests []string
+	// refused: the database would not write it, and it was thrown away.
+	refused bool
 	// changed is where its change stands in the output of the step, if it has one.
 	changed int
 	// used orders the runs for eviction.

@@ -36,8 +36,8 @@ type Shard struct {
 	// Run.older leads to those before.
 	ids   map[ID]*Run
 	loads loads
-	// refusals counts how often the database would not write a run.
-	refusals map[store.RunNo]int
+	// refusals counts how often the database would not write a run, by its ULID.
+	refusals map[string]int
 	// epoch counts the assignments of all runs: a stamp is never given twice,
 	// also not to a run that left memory and came back.
 	epoch int64
@@ -62,7 +62,7 @@ func NewShard(cfg Config) *Shard {
 		runs:     map[store.RunNo]*Run{},
 		ids:      map[ID]*Run{},
 		loads:    newLoads(),
-		refusals: map[store.RunNo]int{}, quarantined: map[store.RunNo]bool{},
+		refusals: map[string]int{}, quarantined: map[store.RunNo]bool{},
 	}
 }
 
