@@ -94,7 +94,12 @@ func succeed(task *pb.Task) *pb.Done {
 
 // startRaw connects a worker that runs echo.
 func startRaw(t *testing.T, ctx context.Context, e *Engine, id string) *rawWorker {
-	w := &rawWorker{t: t, decide: echo, run: succeed, hello: &pb.Hello{
+	return startRawOf(t, ctx, e, id, echo)
+}
+
+// startRawOf connects a worker that runs decide.
+func startRawOf(t *testing.T, ctx context.Context, e *Engine, id string, decide func(*pb.Event) []*pb.Event) *rawWorker {
+	w := &rawWorker{t: t, decide: decide, run: succeed, hello: &pb.Hello{
 		Protocol: 1, Namespace: "default", Queue: "default", Worker: id, Build: "a",
 		WorkflowTypes: []string{"W"}, ActivityTypes: []string{"Echo"}, Slots: 10,
 	}}

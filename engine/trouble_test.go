@@ -24,13 +24,12 @@ func TestTroubleIsLoggedOnceAndCounted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := startRaw(t, ctx, e, "w1")
-		w.decide = func(in *pb.Event) []*pb.Event {
+		startRawOf(t, ctx, e, "w1", func(in *pb.Event) []*pb.Event {
 			if in.GetWorkflowStarted() == nil {
 				return nil
 			}
 			return []*pb.Event{{Body: &pb.Event_TimerFired{TimerFired: &pb.TimerFired{}}}} // no decision at all
-		}
+		})
 		go func() { _, _ = start(ctx, e, "a") }()
 		synctest.Wait()
 		if s := e.Stats(); s.Held[pb.HoldKind_HOLD_KIND_STUCK] != 1 {
