@@ -45,7 +45,7 @@ func TestAFarDeadlineDoesNotHideTimersOnDisk(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		startRawOf(t, ctx, e, "w1", sleeps(2 * time.Hour))
+		startRawOf(t, ctx, e, "w1", sleeps(2*time.Hour))
 		go func() { _, _ = start(ctx, e, "long") }()
 		synctest.Wait()
 		began := time.Now()

@@ -201,7 +201,7 @@ func TestHistoriesGivenToAWorkerAreBounded(t *testing.T) {
 		const runs = 300
 		// Long histories, all of them answered, and one timer each that falls due.
 		working, gone := context.WithCancel(ctx)
-		startRawOf(t, working, e, "w0", sleeps(2 * time.Hour))
+		startRawOf(t, working, e, "w0", sleeps(2*time.Hour))
 		input := &pb.Payload{Encoding: "json", Data: []byte(`"` + strings.Repeat("x", 1<<20) + `"`)}
 		for i := range runs {
 			_, err := e.Start(ctx, &pb.StartRequest{Namespace: "default", WorkflowId: string(rune('a'+i%26)) + strings.Repeat("z", i/26), RequestId: "r", Type: "W", Queue: "default", Input: input})
