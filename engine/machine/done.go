@@ -132,7 +132,11 @@ func (s *Shard) endWith(r *Run, e *Entry, ev *pb.Event, result *pb.Payload) {
 	// any more, since the undo counts in one of its own.
 	s.acquit(r, &e.suspicion)
 	s.record(r, ev)
-	outcome := entryOutcome(a, ev.GetActivityCompleted() != nil)
+	done := ev.GetActivityCompleted() != nil
+	if !done && len(a.Roads) > 0 {
+		done, result = true, a.Roads[0].Result // by a delivery that had been given up
+	}
+	outcome := entryOutcome(a, done)
 	if a.Undo == nil || outcome == pb.EntryOutcome_ENTRY_OUTCOME_NOT_DONE {
 		s.drop(r, e)
 		s.compensate(r)
@@ -187,14 +191,20 @@ func (s *Shard) logAttempt(e *Entry, o pb.Outcome, f *pb.Failure) {
 
 // late records an answer to a delivery that was given up. While its side is
 // under way it is one of the attempts: a newer one of the same key goes on, or
-// will. When the side is settled as unknown, a success of the step makes it done;
-// the undo that ran on the unknown outcome runs once more.
+// will, and its end is the step's; but whatever that is, the step has been done if
+// this is a success. When the side is settled as unknown, a success of the step
+// makes it done; the undo that ran on the unknown outcome runs once more.
 func (s *Shard) late(r *Run, e *Entry, in *Done) {
 	a := e.activity()
 	if role(a) == in.Delivery.Role && a.Phase != pb.Phase_PHASE_ARMED {
-		if !finished(a) && lateAttempt(a, in, s.now) {
-			s.put(r, e)
+		if finished(a) || !lateAttempt(a, in, s.now) {
+			return
 		}
+		if in.Outcome == pb.Outcome_OUTCOME_COMPLETED && !undoing(a) && a.Undo != nil && len(a.Roads) == 0 {
+			s.answeredLate(r, e, in)
+			a.Roads = []*pb.Road{{Queue: a.Queue, Outcome: pb.EntryOutcome_ENTRY_OUTCOME_DONE, Result: in.Result}}
+		}
+		s.put(r, e)
 		return
 	}
 	if in.Delivery.Role != pb.Role_ROLE_FORWARD || in.Outcome != pb.Outcome_OUTCOME_COMPLETED {
@@ -204,15 +214,20 @@ func (s *Shard) late(r *Run, e *Entry, in *Done) {
 	if road.Outcome == pb.EntryOutcome_ENTRY_OUTCOME_DONE || givenUp(road.Forward, in) < 0 {
 		return
 	}
-	s.record(r, &pb.Event{Body: &pb.Event_LateAnswer{LateAnswer: &pb.LateAnswer{
-		Op: e.Op, Delivery: in.Delivery.Delivery, Outcome: in.Outcome, Result: in.Result,
-	}}})
+	s.answeredLate(r, e, in)
 	road.Outcome, road.Result = pb.EntryOutcome_ENTRY_OUTCOME_DONE, in.Result
 	s.put(r, e)
 	if a.Phase == pb.Phase_PHASE_UNDONE {
 		s.queueUndo(r, e)
 		s.compensate(r)
 	}
+}
+
+// answeredLate records that a delivery which had been given up has done the step.
+func (s *Shard) answeredLate(r *Run, e *Entry, in *Done) {
+	s.record(r, &pb.Event{Body: &pb.Event_LateAnswer{LateAnswer: &pb.LateAnswer{
+		Op: e.Op, Delivery: in.Delivery.Delivery, Outcome: in.Outcome, Result: in.Result,
+	}}})
 }
 
 // givenUp finds the attempt that was given up and is answered now: of this very
