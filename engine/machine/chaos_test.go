@@ -54,7 +54,7 @@ func TestEveryRunEndsWhateverHappens(t *testing.T) {
 			did[what] += n
 		}
 	}
-	for _, what := range []string{"gone", "crash", "late", "refuse", "evict", "cancel", "undo", "lost", "unreadable", "slow", "stale", "terminate", "follow", "fault"} {
+	for _, what := range []string{"gone", "crash", "late", "refuse", "evict", "cancel", "undo", "lost", "unreadable", "slow", "stale", "terminate", "follow", "fault", "afterlife"} {
 		if did[what] == 0 {
 			t.Errorf("void: no %q ever happened", what)
 		}
@@ -370,6 +370,28 @@ func (c *chaos) heal() {
 		}
 	}
 	c.verdict()
+	c.afterlife()
+}
+
+// afterlife: what listens for late answers ends, too.
+func (c *chaos) afterlife() {
+	c.pass(listenFor)
+	c.save()
+	for _, no := range c.numbers() {
+		d := c.db[no]
+		for _, op := range sortedKeys(d.pending) {
+			if c.s.refusals[d.row.RunID] < 2 && listens(c.pending(d, op).GetActivity()) {
+				c.t.Errorf("%s: %s listens for ever", d.row.WorkflowID, op)
+			}
+		}
+		for i, e := range d.events {
+			if e.GetLateAnswer() != nil && i > 0 && slices.ContainsFunc(d.events[:i], func(e *pb.Event) bool {
+				return e.GetCompensationEnded() != nil && e.GetCompensationEnded().Op == ""
+			}) {
+				c.did["afterlife"]++
+			}
+		}
+	}
 }
 
 // over says that every run has ended, or waits for people.
@@ -382,7 +404,7 @@ func (c *chaos) ended(no store.RunNo) bool {
 	if err := proto.Unmarshal(row.State, state); err != nil {
 		c.t.Fatal(err)
 	}
-	return !row.Open || c.s.refusals[row.RunID] > 1 || state.UndoState == pb.UndoState_UNDO_STATE_FAILED || state.Hold.GetKind() == pb.HoldKind_HOLD_KIND_QUARANTINED
+	return !row.Open && state.UndoState != pb.UndoState_UNDO_STATE_COMPENSATING || c.s.refusals[row.RunID] > 1 || state.UndoState == pb.UndoState_UNDO_STATE_FAILED || state.Hold.GetKind() == pb.HoldKind_HOLD_KIND_QUARANTINED
 }
 
 func (c *chaos) verdict() {

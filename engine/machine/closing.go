@@ -21,6 +21,7 @@ func (s *Shard) closeRun(r *Run, e *pb.Event) {
 		switch {
 		case a == nil:
 			s.drop(r, x)
+		case listens(a): // beyond the end
 		case waitsForward(a):
 			// It never runs again; what it leaves behind is told by its tally.
 			s.cancelActivity(r, x, "the run has closed")
@@ -60,29 +61,38 @@ func (s *Shard) stopForGood(r *Run, e *Entry) {
 // await it. One with an undo that failed for good stays open until people
 // decide; those who await it are told now.
 func (s *Shard) settle(r *Run) {
-	if !r.decided() || !r.Row.Open || r.compensation("") != nil {
+	if !r.decided() || r.compensation("") != nil {
 		return
 	}
-	failed := 0
+	failed := false
 	for _, e := range r.entries() {
-		if e.activity().GetPhase() == pb.Phase_PHASE_UNDO_FAILED {
-			failed++
+		a := e.activity()
+		if alone(a) {
+			return // the run is told when it is over
 		}
-	}
-	switch {
-	case failed > 0:
-		r.State.UndoState = pb.UndoState_UNDO_STATE_FAILED
-	default:
-		if r.State.UndoState == pb.UndoState_UNDO_STATE_COMPENSATING {
-			r.State.UndoState = pb.UndoState_UNDO_STATE_COMPENSATED
-		}
-		for _, e := range r.entries() {
-			s.drop(r, e)
-		}
-		r.State.Hold = nil
-		r.Row.Open = false
-		r.Row.Closed = max(s.now, r.State.LastTime)
+		failed = failed || a.GetPhase() == pb.Phase_PHASE_UNDO_FAILED
 	}
 	s.change(r).Touched = true
+	switch {
+	case failed:
+		r.State.UndoState = pb.UndoState_UNDO_STATE_FAILED
+	case r.State.UndoState != pb.UndoState_UNDO_STATE_NONE:
+		r.State.UndoState = pb.UndoState_UNDO_STATE_COMPENSATED
+	}
+	if r.Row.Open && !failed {
+		s.shut(r)
+	}
 	s.tellWaiters(r)
+}
+
+// shut closes the run's row. What listens for a late answer stays.
+func (s *Shard) shut(r *Run) {
+	for _, e := range r.entries() {
+		if !listens(e.activity()) {
+			s.drop(r, e)
+		}
+	}
+	r.State.Hold = nil
+	r.Row.Open = false
+	r.Row.Closed = max(s.now, r.State.LastTime)
 }

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/engined/engined/engine/store"
@@ -53,5 +54,109 @@ func InfoOf(row *store.RunRow, state *pb.RunState) *pb.RunInfo {
 		Namespace: row.Namespace, WorkflowId: row.WorkflowID, RunId: row.RunID, Type: row.Type,
 		Queue: state.Queue, Status: pb.Status(row.Status), UndoState: state.UndoState, Hold: state.Hold,
 		Started: row.Started, Closed: row.Closed, Events: row.NextEvent - 1, Run: int64(row.Run),
+	}
+}
+
+// waitingFor tells people what an entry waits for, until when, and what would end
+// the wait.
+func (s *Shard) waitingFor(r *Run, e *Entry) *pb.Waiting {
+	w := &pb.Waiting{Op: e.Op, Until: e.nextWake()}
+	switch b := e.P.Body.(type) {
+	case *pb.Pending_Timer:
+		w.Kind, w.State, w.Ends = "timer", "running", "the timer"
+	case *pb.Pending_Grace:
+		w.Kind, w.State, w.Ends = "grace", "the code may end by itself until then", "the end of the code, or of its grace after the cancel"
+	case *pb.Pending_Activity:
+		a := b.Activity
+		n := need(r, e)
+		w.Kind, w.Type, w.Queue, w.Since = "activity", n.Type, n.Queue, a.ScheduledTime
+		if undoing(a) {
+			w.Kind, w.Since = "undo", a.UndoSince
+		}
+		w.State, w.Attempt, w.Failure, w.Attempts = phaseText(a.Phase), a.Attempt, a.LastFailure, a.Tally.GetLog()
+		if started(a) {
+			w.Worker, w.Since = a.Worker, a.Started
+		}
+		if len(a.Roads) > 0 {
+			w.Outcome = a.Roads[0].Outcome
+		}
+		if a.Phase == pb.Phase_PHASE_ARMED {
+			w.Kind, w.Attempts = "ledger", a.Roads[0].Forward.GetLog()
+		}
+		w.Limit, w.Ends = s.endOf(r, e, n)
+	}
+	return w
+}
+
+// endOf tells which limit passes next, and what else would end the wait.
+func (s *Shard) endOf(r *Run, e *Entry, n Need) (pb.Limit, string) {
+	a := e.activity()
+	switch a.Phase {
+	case pb.Phase_PHASE_WAITING, pb.Phase_PHASE_UNDO_WAITING:
+		_, limit := waitLimit(a)
+		switch {
+		case s.paused(r, e):
+			return limit, "the end of the run's hold"
+		case n.Suspect:
+			return limit, fmt.Sprintf("a free slot on queue %s of a worker that knows %s and has no other suspect: workers have died with it", n.Queue, n.Type)
+		}
+		return limit, fmt.Sprintf("a free slot on queue %s of a worker that knows %s", n.Queue, n.Type)
+	case pb.Phase_PHASE_STARTED, pb.Phase_PHASE_UNDO_STARTED:
+		return startedEnd(e)
+	case pb.Phase_PHASE_BACKOFF, pb.Phase_PHASE_UNDO_BACKOFF:
+		if all := policy(a).Attempts; all > 0 {
+			return 0, fmt.Sprintf("the next attempt (%d of %d)", a.Attempt, all)
+		}
+		return 0, fmt.Sprintf("the next attempt (%d, there is no last one)", a.Attempt)
+	case pb.Phase_PHASE_ARMED:
+		return 0, "the run: its success keeps the step, its failure undoes it"
+	case pb.Phase_PHASE_UNDO_QUEUED:
+		return 0, "the undos of the steps that came after it"
+	case pb.Phase_PHASE_UNDO_FAILED:
+		return 0, "people: it is tried no more"
+	default:
+		if listens(a) {
+			return 0, "an answer of the step, which was given up and may still be done: it would be undone again"
+		}
+		return 0, "the end of the compensation"
+	}
+}
+
+func startedEnd(e *Entry) (pb.Limit, string) {
+	a := e.activity()
+	at, limit := runLimit(a)
+	if e.lostAt > 0 && e.lostAt <= at {
+		return 0, fmt.Sprintf("the return of worker %s, which is gone; else the attempt is lost", a.Worker)
+	}
+	ends := "an answer of worker " + a.Worker
+	if a.Cancelled && !undoing(a) {
+		ends += ", which was asked to stop (" + a.CancelCause + ")"
+	}
+	return limit, ends + ", or its " + limitText(limit) + " limit"
+}
+
+func limitText(l pb.Limit) string {
+	return strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(l.String(), "LIMIT_"), "_", "-"))
+}
+
+// phaseText is a phase in a word or two. The shell knows the first.
+func phaseText(p pb.Phase) string {
+	switch p {
+	case pb.Phase_PHASE_WAITING, pb.Phase_PHASE_UNDO_WAITING:
+		return "waiting for a slot"
+	case pb.Phase_PHASE_STARTED, pb.Phase_PHASE_UNDO_STARTED:
+		return "started"
+	case pb.Phase_PHASE_BACKOFF, pb.Phase_PHASE_UNDO_BACKOFF:
+		return "backoff"
+	case pb.Phase_PHASE_ARMED:
+		return "armed"
+	case pb.Phase_PHASE_UNDO_QUEUED:
+		return "waiting for its turn"
+	case pb.Phase_PHASE_UNDO_FAILED:
+		return "failed for good"
+	case pb.Phase_PHASE_UNDONE:
+		return "undone"
+	default:
+		return "unknown"
 	}
 }

@@ -17,9 +17,9 @@
 // which stamp, what was pushed and not folded yet. The decisions about
 // conflicts, retries, deliveries, fences, time limits and compensation. One
 // file an input: start.go, cancel.go, terminate.go, await.go, follow.go,
-// describe.go (with waiting.go), decided.go, done.go, fault.go, woken.go, workers.go, loaded.go,
+// describe.go, decided.go, done.go, fault.go, woken.go, workers.go, loaded.go,
 // refused.go; and one a subject that several inputs share: assign.go, activity.go,
-// attempts.go, saga.go, closing.go, suspect.go.
+// attempts.go, saga.go, afterlife.go, closing.go, suspect.go.
 //
 // # What it must not know
 //
@@ -56,7 +56,9 @@
 //	armed ──compensation──▶ queued ─▶ undo waiting ⇄ started ⇄ backoff ─▶ undone | failed
 //
 // An entry whose every delivery was refused for good, or never ran, is dropped:
-// there is nothing to undo.
+// there is nothing to undo. One that was undone as unknown stays for as long as its
+// step may still be done by a worker that heeds nothing, also when the run has
+// closed (afterlife.go).
 //
 // # Runs that kill their workers
 //

@@ -197,9 +197,11 @@ func (s *Shard) logAttempt(e *Entry, o pb.Outcome, f *pb.Failure) {
 func (s *Shard) late(r *Run, e *Entry, in *Done) {
 	a := e.activity()
 	if role(a) == in.Delivery.Role && a.Phase != pb.Phase_PHASE_ARMED {
-		if finished(a) || !lateAttempt(a, in, s.now) {
+		t := lateAttempt(a.Tally, in, s.now)
+		if finished(a) || t == nil {
 			return
 		}
+		a.Tally = t
 		if in.Outcome == pb.Outcome_OUTCOME_COMPLETED && !undoing(a) && a.Undo != nil && len(a.Roads) == 0 {
 			s.answeredLate(r, e, in)
 			a.Roads = []*pb.Road{{Queue: a.Queue, Outcome: pb.EntryOutcome_ENTRY_OUTCOME_DONE, Result: in.Result}}
@@ -207,19 +209,24 @@ func (s *Shard) late(r *Run, e *Entry, in *Done) {
 		s.put(r, e)
 		return
 	}
-	if in.Delivery.Role != pb.Role_ROLE_FORWARD || in.Outcome != pb.Outcome_OUTCOME_COMPLETED {
+	if in.Delivery.Role != pb.Role_ROLE_FORWARD || a.Roads[0].Outcome == pb.EntryOutcome_ENTRY_OUTCOME_DONE {
 		return
 	}
 	road := a.Roads[0]
-	if road.Outcome == pb.EntryOutcome_ENTRY_OUTCOME_DONE || givenUp(road.Forward, in) < 0 {
+	t := lateAttempt(road.Forward, in, s.now)
+	if t == nil {
+		return
+	}
+	road.Forward = t
+	if in.Outcome != pb.Outcome_OUTCOME_COMPLETED {
+		s.overheard(r, e)
 		return
 	}
 	s.answeredLate(r, e, in)
 	road.Outcome, road.Result = pb.EntryOutcome_ENTRY_OUTCOME_DONE, in.Result
 	s.put(r, e)
 	if a.Phase == pb.Phase_PHASE_UNDONE {
-		s.queueUndo(r, e)
-		s.compensate(r)
+		s.undoOnceMore(r, e)
 	}
 }
 
@@ -234,22 +241,22 @@ func (s *Shard) answeredLate(r *Run, e *Entry, in *Done) {
 // delivery, by the worker that had it. Others have nothing to say about it.
 func givenUp(t *pb.Tally, in *Done) int {
 	return slices.IndexFunc(t.GetLog(), func(x *pb.Attempt) bool {
-		return x.Delivery == in.Delivery.Delivery && x.Worker == in.Worker && x.Incarnation == in.Delivery.Incarnation && !x.Late &&
-			(x.Outcome == pb.Outcome_OUTCOME_TIMED_OUT || x.Outcome == pb.Outcome_OUTCOME_LOST)
+		return x.Delivery == in.Delivery.Delivery && x.Worker == in.Worker && x.Incarnation == in.Delivery.Incarnation && unheard(x)
 	})
 }
 
 // lateAttempt notes in the list of attempts that one which was given up has been
-// answered after all. What its effect may be is counted as before.
-func lateAttempt(a *pb.PendingActivity, in *Done, now int64) bool {
-	at := givenUp(a.Tally, in)
+// answered after all, and returns the new tally, or nil. What its effect may be is
+// counted as before.
+func lateAttempt(t *pb.Tally, in *Done, now int64) *pb.Tally {
+	at := givenUp(t, in)
 	if at < 0 {
-		return false
+		return nil
 	}
-	// A copy: who has described the run may still be reading the list.
-	x := proto.CloneOf(a.Tally.Log[at])
+	// A copy: who has described the run may still be reading the list, and an event
+	// may have the tally.
+	t = proto.CloneOf(t)
+	x := t.Log[at]
 	x.Late, x.Ended, x.Outcome, x.Failure = true, now, in.Outcome, in.Failure
-	a.Tally.Log = slices.Clone(a.Tally.Log)
-	a.Tally.Log[at] = x
-	return true
+	return t
 }

@@ -109,7 +109,12 @@ func (e *Entry) Wake() int64 {
 		switch b.Activity.Phase {
 		case pb.Phase_PHASE_BACKOFF, pb.Phase_PHASE_UNDO_BACKOFF:
 			return b.Activity.NextTime
-		case pb.Phase_PHASE_ARMED, pb.Phase_PHASE_UNDO_FAILED, pb.Phase_PHASE_UNDONE, pb.Phase_PHASE_UNDO_QUEUED:
+		case pb.Phase_PHASE_ARMED, pb.Phase_PHASE_UNDO_FAILED, pb.Phase_PHASE_UNDO_QUEUED:
+			return never
+		case pb.Phase_PHASE_UNDONE:
+			if listens(b.Activity) {
+				return b.Activity.SettleBy
+			}
 			return never
 		}
 	}
@@ -136,6 +141,8 @@ func (e *Entry) nextWake() int64 {
 		if e.lostAt > 0 {
 			at = min(at, e.lostAt)
 		}
+	case pb.Phase_PHASE_UNDONE:
+		at = e.Wake()
 	}
 	if at == never {
 		return 0

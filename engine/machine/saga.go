@@ -16,7 +16,7 @@ import (
 func (s *Shard) beginCompensation(r *Run, ops []string, by string) {
 	var taken []*Entry
 	for _, op := range ops {
-		if e := r.Entries[op]; undoable(e) && (by == "" || !e.activity().Compensating) {
+		if e := r.Entries[op]; undoable(e) && !listens(e.activity()) && (by == "" || !e.activity().Compensating) {
 			taken = append(taken, e)
 		}
 	}
@@ -126,17 +126,22 @@ func (s *Shard) compensating(r *Run, by string) bool {
 }
 
 // undone takes the success of an undo. One that ran on an unknown outcome stays
-// until the compensation is over, for an answer of the forward step that comes
-// late; if it came while the undo ran, the undo runs once more.
+// until the compensation is over, and perhaps longer (afterlife.go), for an answer
+// of the forward step that comes late; if it came while the undo ran, the undo runs
+// once more.
 func (s *Shard) undone(r *Run, e *Entry, result *pb.Payload) {
 	a := e.activity()
 	s.acquit(r, &e.suspicion)
 	s.record(r, &pb.Event{Body: &pb.Event_UndoCompleted{UndoCompleted: &pb.UndoCompleted{
 		Op: e.Op, Outcome: a.UndoTold, Road: a.Roads[0].Queue, Result: result, Tally: a.Tally,
 	}}})
-	if overtaken(a) {
+	switch {
+	case alone(a):
+		s.drop(r, e)
+		s.settle(r)
+	case overtaken(a):
 		s.queueUndo(r, e)
-	} else {
+	default:
 		a.Phase = pb.Phase_PHASE_UNDONE
 		s.put(r, e)
 		if c := r.compensation(a.UndoFor); c != nil {
@@ -153,9 +158,14 @@ func (s *Shard) undoFailed(r *Run, e *Entry) {
 	s.record(r, &pb.Event{Body: &pb.Event_UndoFailed{UndoFailed: &pb.UndoFailed{
 		Op: e.Op, Outcome: a.UndoTold, Road: a.Roads[0].Queue, Failure: a.LastFailure, Tally: a.Tally,
 	}}})
-	if overtaken(a) {
+	switch {
+	case alone(a):
+		a.Phase = pb.Phase_PHASE_UNDO_FAILED
+		s.put(r, e)
+		s.settle(r)
+	case overtaken(a):
 		s.queueUndo(r, e)
-	} else {
+	default:
 		a.Phase = pb.Phase_PHASE_UNDO_FAILED
 		s.put(r, e)
 		if c := r.compensation(a.UndoFor); c != nil {
@@ -192,7 +202,7 @@ func (s *Shard) endCompensations(r *Run) {
 			switch a := e.activity(); {
 			case a == nil || !a.Compensating || a.UndoFor != c.Op:
 			case a.Phase == pb.Phase_PHASE_UNDONE:
-				s.drop(r, e)
+				s.leaveBehind(r, e)
 			default:
 				a.Compensating = false
 				s.put(r, e)
@@ -215,9 +225,11 @@ func (s *Shard) sagaCommit(r *Run, ops []string) {
 		if !undoable(e) || e.activity().Compensating {
 			continue
 		}
-		if a := e.activity(); a.Phase == pb.Phase_PHASE_ARMED || undoing(a) {
-			s.drop(r, e) // undoing: an undo that had failed for good
-		} else {
+		switch a := e.activity(); {
+		case a.Phase == pb.Phase_PHASE_ARMED || a.Phase == pb.Phase_PHASE_UNDO_FAILED:
+			s.drop(r, e)
+		case undoing(a): // by itself, or done: it was given back before
+		default:
 			a.Undo = nil
 			s.put(r, e)
 		}

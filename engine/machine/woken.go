@@ -55,6 +55,10 @@ func (s *Shard) activityDue(r *Run, e *Entry) {
 			s.cfg.Desk.Free(nextDelivery(r, e), anyone)
 			s.timeOut(r, e, limit)
 		}
+	case pb.Phase_PHASE_UNDONE:
+		if listens(a) && a.SettleBy <= s.now {
+			s.drop(r, e) // nobody answers any more
+		}
 	case pb.Phase_PHASE_STARTED, pb.Phase_PHASE_UNDO_STARTED:
 		at, limit := runLimit(a)
 		switch {
