@@ -16,10 +16,10 @@
 // The state of a run: its row, its open operations (entries), who holds it under
 // which stamp, what was pushed and not folded yet. The decisions about
 // conflicts, retries, deliveries, fences, time limits and compensation. One
-// file an input: start.go, cancel.go, terminate.go, await.go, follow.go,
+// file an input: start.go, cancel.go (with terminate), await.go, follow.go,
 // describe.go, decided.go, done.go, fault.go, woken.go, workers.go, loaded.go,
 // refused.go; and one a subject that several inputs share: assign.go, activity.go,
-// attempts.go, saga.go, afterlife.go, closing.go, suspect.go.
+// attempts.go, saga.go, undos.go, afterlife.go, closing.go, suspect.go.
 //
 // # What it must not know
 //

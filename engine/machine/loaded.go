@@ -255,6 +255,9 @@ func (s *Shard) install(a store.Loaded) (*Run, error) {
 		}
 		r.Entries[e.Op] = e
 	}
+	for _, e := range r.entries() {
+		r.track(e)
+	}
 	r.excluded = slices.Clone(r.State.Hold.GetBuilds())
 	if r.Attention() {
 		r.behind = 1

@@ -1,8 +1,6 @@
 package machine
 
 import (
-	"slices"
-
 	"github.com/engined/engined/engine/store"
 	pb "github.com/engined/engined/proto/enginepb"
 )
@@ -150,9 +148,11 @@ func (s *Shard) after(r *Run, e Effect) {
 func (s *Shard) put(r *Run, e *Entry) {
 	c := s.change(r)
 	c.Touched = true
-	if !slices.Contains(c.Put, e) {
+	if !c.puts(e) {
+		e.placed = len(c.Put)
 		c.Put = append(c.Put, e)
 	}
+	r.track(e)
 	s.wake(r, e)
 }
 
@@ -168,9 +168,19 @@ func (s *Shard) drop(r *Run, e *Entry) {
 	delete(r.Entries, e.Op)
 	c := s.change(r)
 	c.Touched = true
-	c.Put = slices.DeleteFunc(c.Put, func(p *Entry) bool { return p == e })
+	if c.puts(e) {
+		last := len(c.Put) - 1
+		c.Put[e.placed] = c.Put[last]
+		c.Put[e.placed].placed = e.placed
+		c.Put = c.Put[:last]
+	}
 	c.Del = append(c.Del, e)
+	r.track(e)
 }
+
+// puts says that the entry is to be written. A step may put thousands: each knows
+// its place.
+func (c *Change) puts(e *Entry) bool { return e.placed < len(c.Put) && c.Put[e.placed] == e }
 
 func (s *Shard) reply(r *Run, to Caller, v any) {
 	if to != nil {

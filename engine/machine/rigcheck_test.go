@@ -193,6 +193,38 @@ func (r *rig) checkRun(run *Run, d *rows) {
 	for _, e := range run.entries() {
 		r.checkEntry(run, e, d)
 	}
+	r.checkUndos(run)
+}
+
+// checkUndos: what is kept of the compensations follows from the entries.
+func (r *rig) checkUndos(run *Run) {
+	unfinished, newest := map[string]int{}, int64(0)
+	for _, e := range run.entries() {
+		a := e.activity()
+		if a == nil || !a.Compensating {
+			continue
+		}
+		if run.compensation(a.UndoFor) == nil {
+			r.t.Errorf("%s: entry %s is in no compensation", run.Row.WorkflowID, e.Op)
+		}
+		if !finished(a) {
+			unfinished[a.UndoFor]++
+			newest = max(newest, a.ScheduledEvent)
+		}
+	}
+	for _, c := range run.State.Compensations {
+		if n := run.covered(c.Op).unfinished; n != unfinished[c.Op] || n == 0 {
+			r.t.Errorf("%s: %d entries of compensation %q are unfinished, it counts %d", run.Row.WorkflowID, unfinished[c.Op], c.Op, n)
+		}
+	}
+	if n := run.undos.newest(); n != newest {
+		r.t.Errorf("%s: the newest unfinished entry was scheduled at %d, not at %d", run.Row.WorkflowID, newest, n)
+	}
+	for _, e := range run.entries() {
+		if a := e.activity(); a != nil && a.Phase == pb.Phase_PHASE_UNDO_QUEUED && (a.SettledEvent >= newest || !e.tracked.queued) {
+			r.t.Errorf("%s: the undo of %s waits, and could start", run.Row.WorkflowID, e.Op)
+		}
+	}
 }
 
 // checkFollowed holds that a follower is told of what is durable alone.

@@ -50,6 +50,7 @@ type Run struct {
 	requests []string
 	// refused: the database would not write it, and it was thrown away.
 	refused bool
+	undos   undos
 	// changed is where its change stands in the output of the step, if it has one.
 	changed int
 	// used orders the runs for eviction.
@@ -94,6 +95,9 @@ type Entry struct {
 	// suspicion the deaths of workers.
 	losses    int
 	suspicion suspicion
+	// placed is where it stands among the entries that the step puts, if it does.
+	placed  int
+	tracked tracked
 }
 
 func (e *Entry) activity() *pb.PendingActivity { return e.P.GetActivity() }
@@ -152,9 +156,12 @@ func (e *Entry) nextWake() int64 {
 
 // entries returns the run's entries in a fixed order: as they were scheduled.
 func (r *Run) entries() []*Entry {
-	return slices.SortedFunc(maps.Values(r.Entries), func(a, b *Entry) int {
-		return cmp.Or(cmp.Compare(a.scheduled(), b.scheduled()), cmp.Compare(a.Op, b.Op))
-	})
+	return slices.SortedFunc(maps.Values(r.Entries), inOrder)
+}
+
+// inOrder compares entries by when they were scheduled.
+func inOrder(a, b *Entry) int {
+	return cmp.Or(cmp.Compare(a.scheduled(), b.scheduled()), cmp.Compare(a.Op, b.Op))
 }
 
 func (e *Entry) scheduled() int64 {

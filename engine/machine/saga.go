@@ -36,6 +36,7 @@ func (s *Shard) beginCompensation(r *Run, ops []string, by string) {
 		if a.Phase == pb.Phase_PHASE_UNDO_FAILED {
 			c.Failed = append(c.Failed, e.Op) // by an earlier compensation
 		}
+		r.track(e)
 	}
 	for _, e := range taken {
 		s.takeUp(r, e)
@@ -85,26 +86,10 @@ func (s *Shard) compensate(r *Run) {
 	if len(r.State.Compensations) == 0 {
 		return
 	}
-	// An entry may start when every unfinished one that was scheduled after its
-	// forward side had settled is finished, so the newest of them decides.
-	newest := int64(0)
-	var queued []*Entry
-	for _, e := range r.entries() {
-		a := e.activity()
-		if a == nil || !a.Compensating || finished(a) {
-			continue
-		}
-		newest = max(newest, a.ScheduledEvent)
-		if a.Phase == pb.Phase_PHASE_UNDO_QUEUED {
-			queued = append(queued, e)
-		}
-	}
-	for _, e := range queued {
-		a := e.activity()
-		if a.SettledEvent < newest {
-			continue
-		}
-		a.UndoSince = s.now
+	ready := r.undos.ready()
+	slices.SortFunc(ready, inOrder)
+	for _, e := range ready {
+		e.activity().UndoSince = s.now
 		s.dispatch(r, e)
 	}
 	s.endCompensations(r)
@@ -112,17 +97,6 @@ func (s *Shard) compensate(r *Run) {
 
 func finished(a *pb.PendingActivity) bool {
 	return a.Phase == pb.Phase_PHASE_UNDO_FAILED || a.Phase == pb.Phase_PHASE_UNDONE
-}
-
-// compensating says whether the compensation that was asked for by op `by` is
-// under way.
-func (s *Shard) compensating(r *Run, by string) bool {
-	for _, e := range r.Entries {
-		if a := e.activity(); a != nil && a.Compensating && a.UndoFor == by && !finished(a) {
-			return true
-		}
-	}
-	return false
 }
 
 // undone takes the success of an undo. One that ran on an unknown outcome stays
@@ -194,13 +168,16 @@ func (r *Run) compensation(by string) *pb.Compensation {
 // could not be undone stays as an entry, for people.
 func (s *Shard) endCompensations(r *Run) {
 	for _, c := range slices.Clone(r.State.Compensations) {
-		if s.compensating(r, c.Op) {
+		of := r.covered(c.Op)
+		if of.unfinished > 0 {
 			continue
 		}
+		delete(r.undos.covered, c.Op)
 		r.State.Compensations = slices.DeleteFunc(r.State.Compensations, func(x *pb.Compensation) bool { return x == c })
-		for _, e := range r.entries() {
+		slices.SortFunc(of.entries, inOrder)
+		for _, e := range of.entries {
 			switch a := e.activity(); {
-			case a == nil || !a.Compensating || a.UndoFor != c.Op:
+			case e.tracked.in != of: // gone, or in another compensation by now
 			case a.Phase == pb.Phase_PHASE_UNDONE:
 				s.leaveBehind(r, e)
 			default:

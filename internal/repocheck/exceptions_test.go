@@ -16,7 +16,6 @@ var exceptions = []exception{
 	// Ranges whose result does not depend on the order.
 	{"map-order", "engine/machine/loaded.go:loads.trim", 0, "the smallest ticket of all reads under way"},
 	{"map-order", "engine/machine/loaded.go:Run.Idle", 0, "whether any entry must stay in memory"},
-	{"map-order", "engine/machine/saga.go:Shard.compensating", 0, "whether any entry is still being undone"},
 	{"map-order", "engine/match/match.go:Matcher.Disconnect", 0, "every element of the worker is deleted"},
 	{"map-order", "engine/match/match.go:Matcher.Reset", 0, "every element that is named leaves; offers are made afterwards, in the order of the workers"},
 
