@@ -21,7 +21,6 @@ func (s *Shard) closeRun(r *Run, e *pb.Event) {
 		switch {
 		case a == nil:
 			s.drop(r, x)
-		case listens(a): // beyond the end
 		case waitsForward(a):
 			// It never runs again; what it leaves behind is told by its tally.
 			s.cancelActivity(r, x, "the run has closed")

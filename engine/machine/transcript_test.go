@@ -235,6 +235,7 @@ var outcomes = map[string]pb.Outcome{
 	"ok": pb.Outcome_OUTCOME_COMPLETED, "failed": pb.Outcome_OUTCOME_FAILED, "final": pb.Outcome_OUTCOME_FAILED_FINAL,
 	"interrupted": pb.Outcome_OUTCOME_INTERRUPTED, "unbegun": pb.Outcome_OUTCOME_INTERRUPTED, "panicked": pb.Outcome_OUTCOME_CODE_FAULT,
 	"cancelled": pb.Outcome_OUTCOME_CANCELLED, "large": pb.Outcome_OUTCOME_TOO_LARGE, "unknown": pb.Outcome_OUTCOME_UNKNOWN_TYPE,
+	"timed-out": pb.Outcome_OUTCOME_TIMED_OUT,
 }
 
 func (r *rig) answer(a args) {

@@ -335,6 +335,77 @@ func TestAReadOlderThanAnEvictionIsReadAgain(t *testing.T) {
 	}
 }
 
+// The same for a run that the read did not find, since it was started later: the
+// answer names no run, but its id has left memory.
+func TestAReadThatFoundNothingIsReadAgainWhenItsRunHasComeAndGone(t *testing.T) {
+	r := newRig(t)
+	r.script("worker w1")
+	key := store.Key{Namespace: "default", WorkflowID: "a"}
+	ask := &Describe{Ref: &pb.RunRef{Namespace: "default", WorkflowId: "a"}, To: "late"}
+	load := r.s.Step(r.now, ask).Loads[0]
+	if load.Key != key {
+		t.Fatalf("it reads %v", load.Key)
+	}
+	old := r.find(key)
+	r.script("start a", "save", "decide a: timer #1 1h", "save", "evict a")
+	out := r.s.Step(r.now, &RowsRead{Load: load, Answer: old})
+	if len(out.Loads) != 1 || len(out.Replies) > 0 {
+		t.Fatalf("an old read was taken: %d loads, %d replies", len(out.Loads), len(out.Replies))
+	}
+	r.apply(out)
+	r.script("save", "save")
+	if got := r.story.String(); !strings.Contains(got, "answer to late: running") {
+		t.Errorf("the run is there, and was not found:\n%s", got)
+	}
+}
+
+// The same for a run that is read by its number, whose answer names it.
+func TestAReadByNumberOlderThanAnEvictionIsReadAgain(t *testing.T) {
+	r := begun(t)
+	r.script("decide a: activity #1 Charge; timer #2 1h", "save", "done a #1 failed", "save", "evict a")
+	no := store.MakeRunNo(0, r.s.nextRun-1)
+	out := r.s.Step(r.now, &Woken{Run: no, Op: "#2"})
+	if len(out.Loads) != 1 {
+		t.Fatalf("loads %v", out.Loads)
+	}
+	load, old := out.Loads[0], r.find(out.Loads[0].Key)
+	r.script("describe a", "cancel a", "save", "decide a: stop-timer #2", "save", "evict a")
+	if r.s.runs[no] != nil {
+		t.Fatal("the run is still in memory")
+	}
+	out = r.s.Step(r.now, &RowsRead{Load: load, Answer: old})
+	if len(out.Loads) != 1 || r.s.runs[no] != nil {
+		t.Fatalf("an old read was taken: %d loads", len(out.Loads))
+	}
+	r.apply(out)
+	r.script("save", "save")
+}
+
+// The close of the older run is written before the newer one begins, whatever else
+// may wait: something waits for it.
+func TestANewRunOfAnIdHurriesTheCloseOfTheOneBefore(t *testing.T) {
+	r := begun(t)
+	old := r.run("a")
+	r.script("decide a: complete", "start a request=again")
+	closed, hurried, inserted := -1, -1, -1
+	for i, w := range r.unsaved {
+		switch {
+		case w.run == old && !w.row.Open && closed < 0:
+			closed = i
+			if len(w.after) > 0 {
+				t.Fatal("void: the close is hurried by something else")
+			}
+		case w.run == old && len(w.after) > 0:
+			hurried = i
+		case w.insert:
+			inserted = i
+		}
+	}
+	if closed < 0 || hurried < closed || inserted < hurried {
+		t.Errorf("closed by change %d, hurried by %d, the next begun by %d", closed, hurried, inserted)
+	}
+}
+
 // A late answer counts when it comes from the worker that had the delivery, under
 // the incarnation that handed it out, and from nobody else: after a restore the
 // numbers come again.
