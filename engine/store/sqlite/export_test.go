@@ -17,6 +17,9 @@ func (s *Store) Reader() (conn *sql.Conn, giveBack func()) {
 	return r.conn, func() { s.readers <- r }
 }
 
+// OSFiles is what Config.Files is where it is nil.
+func OSFiles() Files { return osFiles{} }
+
 // HotStatements are those whose cost must not grow with the database.
 func HotStatements() []string {
 	list := []string{sqlInsertRun, sqlUpdateStays, sqlUpdateTurns, sqlRunState, sqlVersion, sqlInsertEvents,

@@ -21,6 +21,10 @@ type Files interface {
 
 	// SyncDir makes the name of the file durable.
 	SyncDir(abs string) error
+
+	// Rewrite writes the file over itself, byte for byte, and syncs it. A file
+	// that is not there is none to rewrite.
+	Rewrite(abs string) error
 }
 
 // osFiles are the operating system's, with a lock file beside the database.
@@ -51,6 +55,34 @@ func (osFiles) SyncDir(abs string) error {
 		return err
 	}
 	return errors.Join(d.Sync(), d.Close())
+}
+
+func (osFiles) Rewrite(abs string) error {
+	f, err := os.OpenFile(abs, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(rewrite(f), f.Close())
+}
+
+func rewrite(f *os.File) error {
+	buf := make([]byte, 1<<20)
+	for at := int64(0); ; {
+		n, end := f.ReadAt(buf, at)
+		if _, err := f.WriteAt(buf[:n], at); err != nil {
+			return err
+		}
+		at += int64(n)
+		if end == io.EOF {
+			return f.Sync()
+		}
+		if end != nil {
+			return end
+		}
+	}
 }
 
 // resolve follows links, so that two names of one file have one lock file.

@@ -73,7 +73,7 @@ func (s *Store) open(ctx context.Context, c *Config) error {
 	if err != nil {
 		return err
 	}
-	if err := s.startLog(ctx, schema); err != nil {
+	if err := s.startLog(ctx, schema, c.Files); err != nil {
 		return err
 	}
 	shards := c.Shards
@@ -104,7 +104,7 @@ func (s *Store) open(ctx context.Context, c *Config) error {
 
 // startLog turns to the write-ahead log and brings the one that is there to
 // disk. A file of a newer build is left as it is.
-func (s *Store) startLog(ctx context.Context, schema int) error {
+func (s *Store) startLog(ctx context.Context, schema int, files Files) error {
 	texts, err := migrations()
 	if err != nil {
 		return err
@@ -122,7 +122,28 @@ func (s *Store) startLog(ctx context.Context, schema int) error {
 	if err := s.configure(ctx, s.conn); err != nil {
 		return err
 	}
+	if err := s.rewriteLog(ctx, files); err != nil {
+		return err
+	}
 	return s.checkpoint(ctx)
+}
+
+// rewriteLog brings to disk what is in the log, whatever became of it before. If
+// the process before has ended because a sync failed, the page cache may show
+// what the disk does not have, and take it for written: a sync alone would then
+// succeed and do nothing, and what was copied into the database would rest on a
+// log that a power cut takes away. Holding the lock of those who write keeps the
+// log as it is meanwhile.
+func (s *Store) rewriteLog(ctx context.Context, files Files) error {
+	if err := s.do(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	err := files.Rewrite(s.info.Path + "-wal")
+	if err != nil {
+		s.keep = true
+		err = &OpenError{s.info.Path, Failed, "its log cannot be brought to disk: check the system's log", err}
+	}
+	return errors.Join(err, s.do(ctx, "ROLLBACK"))
 }
 
 // configure sets the pragmas of a connection and reads back the one that

@@ -10,9 +10,9 @@
 //
 // Durability rests on the write-ahead log with synchronous=FULL: a COMMIT that
 // returned is on disk. Open sets that on each connection, reads it back and goes
-// no further with less. Before it serves anything it copies the log that an
-// unclean stop left into the database and syncs both: what a read has shown can
-// not be lost any more.
+// no further with less. Before it serves anything it writes the log that an unclean
+// stop left once more, copies it into the database and syncs both: what a read has
+// shown can not be lost any more, also if the stop was over a sync that failed.
 //
 // A commit that fails is rolled back, and the rollback is shown by SQLite's own
 // answer, before the caller hears that nothing was written. If COMMIT itself
@@ -85,6 +85,9 @@ type Store struct {
 	db      *sql.DB
 	release func() error
 	readers chan *reader
+	// keep is set if the log may not be on disk although a sync would say so.
+	// SQLite copies the log when the last connection is closed, and must not.
+	keep bool
 
 	closing sync.Once
 	closed  chan struct{}
@@ -145,7 +148,7 @@ func (s *Store) close() error {
 // shut closes what is open, in any state.
 func (s *Store) shut() error {
 	var errs []error
-	if s.conn != nil {
+	if s.conn != nil && !s.keep {
 		errs = append(errs, s.write.prepared.close(), s.conn.Close())
 	}
 	if s.db != nil {
