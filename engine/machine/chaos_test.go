@@ -380,7 +380,7 @@ func (c *chaos) afterlife() {
 	for _, no := range c.numbers() {
 		d := c.db[no]
 		for _, op := range sortedKeys(d.pending) {
-			if c.s.refusals[d.row.RunID] < 2 && listens(c.pending(d, op).GetActivity()) {
+			if a := c.pending(d, op).GetActivity(); listens(a) && a.SettleBy <= c.now && c.s.refusals[d.row.RunID] < 2 {
 				c.t.Errorf("%s: %s listens for ever", d.row.WorkflowID, op)
 			}
 		}

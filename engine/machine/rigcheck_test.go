@@ -101,6 +101,13 @@ func (r *rig) checkMemory() {
 	for k, w := range r.with {
 		use(w, k)
 	}
+	for _, l := range r.s.loads.inOrder() {
+		for _, in := range l.waiting {
+			if d, ok := in.(*Done); ok {
+				use(d.Worker, KeyOf(d.Delivery)) // it is freed when its run is read
+			}
+		}
+	}
 	for _, no := range r.numbers() {
 		run := r.s.runs[no]
 		if run == nil {
