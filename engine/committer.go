@@ -28,7 +28,8 @@ type committer struct {
 	lastCommit time.Duration
 
 	mu      sync.Mutex
-	blocked error // why the database cannot write at present
+	blocked error           // why the database cannot write at present
+	worn    []store.ShardID // whose run numbers are nearly all given
 }
 
 // lazyAge is how long a lazy write may wait at least.
@@ -53,6 +54,11 @@ func (c *committer) wake() {
 func (c *committer) run(ctx context.Context) error {
 	stopping := false
 	for {
+		if ids := c.takeWorn(); len(ids) > 0 {
+			if err := c.reload(ctx, nil, ids); err != nil {
+				return err
+			}
+		}
 		batch, next := c.take(stopping)
 		if len(batch) > 0 {
 			if err := c.commit(ctx, batch); err != nil {
@@ -67,6 +73,23 @@ func (c *committer) run(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// wear has a shard fenced and loaded anew, since its lease has few run numbers
+// left.
+func (c *committer) wear(id store.ShardID) {
+	c.mu.Lock()
+	c.worn = append(c.worn, id)
+	c.mu.Unlock()
+	c.wake()
+}
+
+func (c *committer) takeWorn() []store.ShardID {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ids := c.worn
+	c.worn = nil
+	return ids
 }
 
 func (c *committer) wait(ctx context.Context, next int64, stopping *bool) error {
@@ -261,7 +284,7 @@ func (c *committer) refuse(batch []*write, refused *store.RefusedError) {
 		}
 		delete(s.last, refused.Run)
 		s.mu.Unlock()
-		s.post(&machine.Refused{Run: refused.Run, Reason: "the database refused to write it: " + refused.Err.Error()})
+		s.post(&machine.Refused{Run: refused.Run, Of: w.run, Reason: "the database refused to write it: " + refused.Err.Error()})
 		return
 	}
 }

@@ -193,3 +193,34 @@ func TestNothingIsToldOfACommitUnderWay(t *testing.T) {
 		}
 	})
 }
+
+// A shard whose lease has few run numbers left gets another, and goes on.
+func TestAShardThatIsWornGoesOnUnderAnotherLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Hour)
+		defer cancel()
+		e, err := Open(ctx, Config{Store: memstore.New(1), Clock: clock.Runtime(), Logger: quiet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		startRawOf(t, ctx, e, "w1", sleeps(time.Hour))
+		done := make(chan error, 1)
+		go func() {
+			_, err := start(ctx, e, "sleeper")
+			done <- err
+		}()
+		synctest.Wait()
+		before := e.shards[0].m.Lease()
+		e.committer.wear(0)
+		synctest.Wait()
+		if after := e.shards[0].m.Lease(); after.Epoch <= before.Epoch || after.NextRun < before.NextRun+store.ReservedRuns {
+			t.Errorf("the lease was %+v and is %+v", before, after)
+		}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if err := e.Close(context.WithoutCancel(ctx)); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -28,6 +28,7 @@ type shard struct {
 	// writes; never while anything blocks.
 	mu      sync.Mutex
 	leased  store.Lease // the committer's
+	worn    bool        // it has asked for another lease, and its goroutine alone knows
 	broken  bool        // fenced off; until the load that follows, nothing is stepped
 	open    map[store.RunNo]*write
 	last    map[store.RunNo]*write // the newest write taken of each run
@@ -139,6 +140,10 @@ func (s *shard) apply(out *machine.Output) {
 			s.timers.add(w)
 		}
 	}
+	if out.Exhausted && !s.worn {
+		s.worn = true // once a lease
+		s.e.committer.wear(s.id)
+	}
 	for _, o := range out.Outcomes {
 		s.e.counters.outcome(o)
 	}
@@ -204,7 +209,7 @@ func (s *shard) seal() {
 		if err := w.encode(); err != nil {
 			// Rows that cannot be encoded are no state that may go on.
 			s.discard(w, err)
-			s.step(&machine.Refused{Run: w.run.Row.Run, Reason: err.Error()})
+			s.step(&machine.Refused{Run: w.run.Row.Run, Of: w.run, Reason: err.Error()})
 		}
 	}
 }
@@ -239,7 +244,7 @@ func (s *shard) begin(l store.Lease) {
 		Desk: s.e.desk, Grace: int64(s.e.cfg.ReclaimGrace), RestartGrace: int64(s.e.cfg.RestartGrace),
 		Orphans: s.e.cfg.Alone && s.m == nil,
 	})
-	s.broken = false
+	s.broken, s.worn = false, false
 	s.trouble = newTrouble()
 	s.timers = nil
 	s.e.desk.reset(s.id)

@@ -30,7 +30,7 @@ func (s *shard) notice(r *machine.Run) {
 				"workflow_type", r.Row.Type, "reason", hold.Reason)
 		}
 	}
-	if failed := r.Row.Open && r.State.UndoState == pb.UndoState_UNDO_STATE_FAILED; failed != s.trouble.failed[no] {
+	if failed := r.State.UndoState == pb.UndoState_UNDO_STATE_FAILED; failed != s.trouble.failed[no] {
 		delete(s.trouble.failed, no)
 		if failed {
 			s.trouble.failed[no] = true
