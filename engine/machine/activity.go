@@ -93,7 +93,7 @@ func (s *Shard) startOn(r *Run, e *Entry, worker string) {
 	if undo {
 		a.UndoTold = a.Roads[0].Outcome
 	}
-	e.lostAt = 0
+	e.lostAt, e.resent = 0, false
 	s.put(r, e)
 	s.after(r, Dispatch{Worker: worker, Task: s.task(r, e), First: true})
 }

@@ -16,6 +16,9 @@ func (s *Shard) done(in *Done) {
 		s.ack(nil, in.Origin) // it answers nothing
 		return
 	}
+	if s.provesNothing(in) {
+		return
+	}
 	// Every answer ends its delivery's use of a slot, also a late one.
 	s.cfg.Desk.Free(KeyOf(in.Delivery), in.Worker)
 	if r := s.touch(storeRun(in.Delivery.Run)); r != nil {
@@ -25,7 +28,25 @@ func (s *Shard) done(in *Done) {
 	s.load(store.Key{Run: storeRun(in.Delivery.Run)}, in)
 }
 
+// provesNothing says of the engine's own word that a delivery never left (no
+// message carries it), that the delivery was sent once more meanwhile, when its
+// worker had come back: that sending may still arrive.
+func (s *Shard) provesNothing(in *Done) bool {
+	if !in.Unbegun || in.Seq != 0 {
+		return false
+	}
+	r := s.runs[storeRun(in.Delivery.Run)]
+	if r == nil {
+		return false
+	}
+	e := r.Entries[in.Delivery.Op]
+	return e != nil && e.resent && present(e, in.Worker, in.Delivery)
+}
+
 func (s *Shard) doneLoaded(in *Done, r *Run) {
+	if s.provesNothing(in) {
+		return
+	}
 	// The delivery may have been given its slot back when its run was read.
 	s.cfg.Desk.Free(KeyOf(in.Delivery), in.Worker)
 	if r == nil {

@@ -91,6 +91,8 @@ type Entry struct {
 	// lostAt is when the worker that is gone will have lost the delivery; 0
 	// while it is there.
 	lostAt int64
+	// resent: the task of the delivery was sent more than once, or may have been.
+	resent bool
 	// losses counts the deliveries in a row that were lost with their workers,
 	// suspicion the deaths of workers.
 	losses    int

@@ -233,7 +233,7 @@ func (r *rig) start(a args) {
 
 var outcomes = map[string]pb.Outcome{
 	"ok": pb.Outcome_OUTCOME_COMPLETED, "failed": pb.Outcome_OUTCOME_FAILED, "final": pb.Outcome_OUTCOME_FAILED_FINAL,
-	"interrupted": pb.Outcome_OUTCOME_INTERRUPTED, "unbegun": pb.Outcome_OUTCOME_INTERRUPTED, "panicked": pb.Outcome_OUTCOME_CODE_FAULT,
+	"interrupted": pb.Outcome_OUTCOME_INTERRUPTED, "unbegun": pb.Outcome_OUTCOME_INTERRUPTED, "unsent": pb.Outcome_OUTCOME_INTERRUPTED, "panicked": pb.Outcome_OUTCOME_CODE_FAULT,
 	"cancelled": pb.Outcome_OUTCOME_CANCELLED, "large": pb.Outcome_OUTCOME_TOO_LARGE, "unknown": pb.Outcome_OUTCOME_UNKNOWN_TYPE,
 	"timed-out": pb.Outcome_OUTCOME_TIMED_OUT,
 }
@@ -259,7 +259,11 @@ func (r *rig) answer(a args) {
 	if d.Outcome != pb.Outcome_OUTCOME_COMPLETED {
 		d.Failure = &pb.Failure{Message: a.at(2), Final: a.at(2) == "final"}
 	}
-	r.step(&Done{Origin: r.origin(cmp.Or(a.named["worker"], "w1")), Done: d})
+	o := r.origin(cmp.Or(a.named["worker"], "w1"))
+	if a.at(2) == "unsent" { // the engine's own word
+		d.Unbegun, o.Seq = true, 0
+	}
+	r.step(&Done{Origin: o, Done: d})
 }
 
 func (r *rig) listAttempts(id, op string) {

@@ -135,6 +135,7 @@ func (s *Shard) reclaim(r *Run, e *Entry) {
 func (s *Shard) tellAgain(r *Run, e *Entry, received bool) {
 	a := e.activity()
 	if !received {
+		e.resent = true
 		s.after(r, Dispatch{Worker: a.Worker, Task: s.task(r, e)})
 	}
 	if a.Cancelled {
