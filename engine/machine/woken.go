@@ -70,8 +70,11 @@ func (s *Shard) activityDue(r *Run, e *Entry) {
 	}
 }
 
-// lost settles a delivery whose worker did not come back: it uses an attempt.
+// lost settles a delivery whose worker did not come back in time: it uses an
+// attempt. Its task may still wait for its commit, and leave when the worker is here
+// again: the cancel follows it.
 func (s *Shard) lost(r *Run, e *Entry) {
+	s.after(r, cancelTask(r, e, "its worker was lost"))
 	s.cfg.Desk.Free(thisDelivery(r, e), anyone)
 	e.losses++
 	s.unanswered(r, e, pb.Outcome_OUTCOME_LOST, &pb.Failure{
