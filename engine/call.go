@@ -6,6 +6,7 @@ import (
 
 	"github.com/engined/engined/engine/machine"
 	"github.com/engined/engined/internal/apierr"
+	"github.com/engined/engined/internal/clock"
 )
 
 var (
@@ -44,15 +45,13 @@ func (e *Engine) ask(ctx context.Context, op string, id machine.ID, in func(to *
 	case err != nil:
 		return nil, apierr.New(apierr.Closed, op, "the engine is closed", "")
 	}
-	select {
-	case <-c.done:
+	switch e.clock.Wait(ctx, clock.Never, c.done, e.stopped, e.over) {
+	case clock.A:
 		return c.value, c.err
-	case <-ctx.Done():
+	case clock.Ended:
 		s.post(&machine.Abandon{ID: id, To: c})
 		return nil, context.Cause(ctx)
-	case <-e.stopped:
-		return nil, e.serving(op)
-	case <-e.over:
+	default:
 		return nil, e.serving(op)
 	}
 }

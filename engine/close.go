@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/engined/engined/internal/apierr"
+	"github.com/engined/engined/internal/clock"
+	"github.com/engined/engined/internal/svc"
 )
 
 func (e *Engine) close(ctx context.Context) error {
@@ -32,14 +34,20 @@ func (e *Engine) close(ctx context.Context) error {
 	for _, s := range e.shards {
 		s.box.close()
 	}
-	err := e.stepping.Wait()
+	err := e.await(ctx, e.stepping)
 	close(e.committer.stop)
 	e.loader.box.close()
-	err = errors.Join(err, e.io.Wait())
+	err = errors.Join(err, e.await(ctx, e.io))
 	close(e.over)
 	e.owner.Stop(errClosed)
 	if cerr := e.store.Close(); cerr != nil {
 		err = errors.Join(err, fmt.Errorf("close the store: %w", cerr))
 	}
 	return err
+}
+
+// await waits for the end of a group, on the engine's clock.
+func (e *Engine) await(ctx context.Context, g *svc.Group) error {
+	e.clock.Wait(context.WithoutCancel(ctx), clock.Never, g.Idle(), nil, nil)
+	return g.Wait()
 }

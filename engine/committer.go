@@ -10,6 +10,7 @@ import (
 	"github.com/engined/engined/engine/machine"
 	"github.com/engined/engined/engine/store"
 	"github.com/engined/engined/internal/apierr"
+	"github.com/engined/engined/internal/clock"
 	"github.com/engined/engined/internal/retry"
 )
 
@@ -93,18 +94,10 @@ func (c *committer) takeWorn() []store.ShardID {
 }
 
 func (c *committer) wait(ctx context.Context, next int64, stopping *bool) error {
-	var age <-chan time.Time
-	if next > 0 {
-		t, stop := c.e.clock.Timer(time.Duration(max(next-c.e.clock.Now(), 0)))
-		defer stop()
-		age = t
-	}
-	select {
-	case <-c.ready:
-	case <-age:
-	case <-c.stop:
+	switch c.e.clock.Wait(ctx, next, c.ready, c.stop, nil) {
+	case clock.B:
 		*stopping = true
-	case <-ctx.Done():
+	case clock.Ended:
 		return context.Cause(ctx)
 	}
 	return nil
@@ -365,14 +358,12 @@ func (c *committer) fence(ctx context.Context, ids []store.ShardID) ([]store.Lea
 }
 
 func (c *committer) pause(ctx context.Context, d time.Duration) error {
-	t, stop := c.e.clock.Timer(d)
-	defer stop()
-	select {
-	case <-t:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	for at := c.e.clock.Now() + int64(d); c.e.clock.Now() < at; {
+		if c.e.clock.Wait(ctx, at, nil, nil, nil) == clock.Ended {
+			return context.Cause(ctx)
+		}
 	}
+	return nil
 }
 
 // block says whether the database can write: while it cannot, requests that

@@ -22,6 +22,8 @@ type Config struct {
 	Store store.Store
 	// Clock is clock.System().
 	Clock clock.Clock
+	// Spawn begins the engine's goroutines: by a go statement.
+	Spawn svc.Spawn
 	// Random gives uniform 64-bit numbers: incarnations, seeds of runs, jitter.
 	// It is called by several goroutines. The default is crypto-quality.
 	Random func() uint64
@@ -50,6 +52,9 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	if c.Clock == nil {
 		c.Clock = clock.System()
+	}
+	if c.Spawn == nil {
+		c.Spawn = svc.Goroutine
 	}
 	if c.Random == nil {
 		c.Random = randomUint64
@@ -137,21 +142,21 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 func (e *Engine) start() {
 	// The engine's goroutines end by Close, in its order, not by a context of
 	// whoever opened it.
-	e.stepping, e.io, e.owner = svc.New(context.Background()), svc.New(context.Background()), svc.New(context.Background())
+	group := func() *svc.Group { return svc.NewOn(context.Background(), e.cfg.Spawn) }
+	e.stepping, e.io, e.owner = group(), group(), group()
 	for _, s := range e.shards {
-		e.stepping.Go(s.String(), s.run)
+		e.stepping.Run(s.String(), s.run, e.ended)
 	}
-	e.io.Go("committer", e.committer.run)
-	e.io.Go("loader", e.loader.run)
-	for _, g := range []*svc.Group{e.stepping, e.io} {
-		context.AfterFunc(g.Context(), func() {
-			// A group's context also ends, without a cause of its own, when all
-			// of its goroutines have.
-			if cause := context.Cause(g.Context()); cause != context.Canceled {
-				e.fail(cause)
-			}
-		})
+	e.io.Run("committer", e.committer.run, e.ended)
+	e.io.Run("loader", e.loader.run, e.ended)
+}
+
+// ended is the end of one of the engine's goroutines: by an error the engine stops.
+func (e *Engine) ended(err error) error {
+	if err != nil {
+		e.fail(err)
 	}
+	return err
 }
 
 // fail stops the engine: it answers nothing more, writes nothing more, and

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/engined/engined/engine/machine"
@@ -14,13 +15,18 @@ func (s *shard) tidy() {
 	if s.broken {
 		return
 	}
+	var closed []*machine.Run
 	for no, w := range s.last {
 		if w.done.Load() {
 			delete(s.last, no)
 			if w.run.Closed() {
-				s.evict(w.run)
+				closed = append(closed, w.run)
 			}
 		}
+	}
+	slices.SortFunc(closed, byNumber)
+	for _, r := range closed {
+		s.evict(r)
 	}
 	bound := s.e.cfg.ResidentRuns / len(s.e.shards)
 	over := len(s.m.Runs()) - bound
@@ -38,12 +44,14 @@ func (s *shard) tidy() {
 			idle = append(idle, r)
 		}
 	}
-	slices.SortFunc(idle, func(a, b *machine.Run) int { return int(a.Used() - b.Used()) })
+	slices.SortFunc(idle, func(a, b *machine.Run) int { return cmp.Or(cmp.Compare(a.Used(), b.Used()), byNumber(a, b)) })
 	for _, r := range idle[:min(len(idle), over+bound/16)] {
 		s.evict(r)
 	}
 	s.retry = len(s.m.Runs()) + bound/16
 }
+
+func byNumber(a, b *machine.Run) int { return cmp.Compare(a.Row.Run, b.Row.Run) }
 
 func (s *shard) evict(r *machine.Run) {
 	no := r.Row.Run

@@ -10,6 +10,7 @@ import (
 	"github.com/engined/engined/engine/machine"
 	"github.com/engined/engined/engine/store"
 	"github.com/engined/engined/internal/apierr"
+	"github.com/engined/engined/internal/clock"
 )
 
 // loader reads rows for the shards, away from their goroutines. What was asked
@@ -55,9 +56,7 @@ func (l *loader) due(s *shard, of *machine.Shard, after store.Wake, until int64)
 
 func (l *loader) run(ctx context.Context) error {
 	for {
-		select {
-		case <-l.box.ready:
-		case <-ctx.Done():
+		if l.e.clock.Wait(ctx, clock.Never, l.box.ready, nil, nil) == clock.Ended {
 			return nil
 		}
 		var rows []read

@@ -8,6 +8,7 @@ import (
 
 	"github.com/engined/engined/engine/machine"
 	"github.com/engined/engined/engine/store"
+	"github.com/engined/engined/internal/clock"
 )
 
 // shard drives one machine.Shard: it takes inputs from its mailbox, steps the
@@ -87,12 +88,7 @@ func (s *shard) wait(ctx context.Context) error {
 	if next := s.timers.next(); next > 0 {
 		at = min(at, next)
 	}
-	c, stop := s.e.clock.Timer(time.Duration(max(at-s.e.clock.Now(), 0)))
-	defer stop()
-	select {
-	case <-s.box.ready:
-	case <-c:
-	case <-ctx.Done():
+	if s.e.clock.Wait(ctx, max(at, 1), s.box.ready, nil, nil) == clock.Ended {
 		return context.Cause(ctx)
 	}
 	return nil

@@ -1,9 +1,12 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -12,6 +15,7 @@ import (
 	"github.com/engined/engined/engine/store"
 	"github.com/engined/engined/history"
 	"github.com/engined/engined/internal/apierr"
+	"github.com/engined/engined/internal/clock"
 	pb "github.com/engined/engined/proto/enginepb"
 )
 
@@ -136,13 +140,12 @@ func (ws *workers) get(id string) *WorkerStream {
 	return ws.by[id]
 }
 
+// all lists the streams in the order in which they were opened.
 func (ws *workers) all() []*WorkerStream {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	var all []*WorkerStream
-	for _, w := range ws.by {
-		all = append(all, w)
-	}
+	all := slices.Collect(maps.Values(ws.by))
+	slices.SortFunc(all, func(a, b *WorkerStream) int { return cmp.Compare(a.number, b.number) })
 	return all
 }
 
@@ -267,9 +270,7 @@ func (w *WorkerStream) pass(o machine.Origin, run int64, in machine.Input) {
 // yield. It blocks until there is something, the stream ends, or ctx does.
 func (w *WorkerStream) Next(ctx context.Context) (*pb.WorkerDown, error) {
 	for {
-		select {
-		case <-w.ready:
-		case <-ctx.Done():
+		if w.e.clock.Wait(ctx, clock.Never, w.ready, nil, nil) == clock.Ended {
 			return nil, context.Cause(ctx)
 		}
 		runtime.Gosched()

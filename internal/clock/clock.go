@@ -7,15 +7,36 @@
 // clock was set back, never early.
 package clock
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
-// Clock tells time in nanoseconds since 1970 and makes timers.
+// Clock tells time in nanoseconds since 1970, and is how goroutines of the engine
+// wait: for a time, for each other, for the end. A simulator whose goroutines run
+// one at a time has its own.
 type Clock interface {
 	Now() int64
-	// Timer returns a channel that delivers once when d has passed, or later,
-	// and a function that gives the timer back.
-	Timer(d time.Duration) (<-chan time.Time, func())
+	// Wait returns when something can be received from a, b or c (it is received;
+	// a nil channel never has anything), when it is at (or Never), or when ctx has
+	// ended, and says which. It may also return AtTime before it is at: whoever
+	// waits for a time looks at Now again.
+	Wait(ctx context.Context, at int64, a, b, c <-chan struct{}) Cause
 }
+
+// Never is a time that does not come.
+const Never = int64(0)
+
+// Cause is what ended a wait.
+type Cause int
+
+const (
+	A      Cause = iota // the first channel
+	B                   // the second
+	C                   // the third
+	AtTime              // the time, or MaxWait
+	Ended               // the context: context.Cause tells why
+)
 
 // MaxWait bounds one wait of a timer. The runtime's timers do not count the
 // time that a machine was suspended; whoever waits for long looks at Now again
@@ -31,7 +52,14 @@ func System() Clock {
 
 func (c system) Now() int64 { return c.wall + bootTime() - c.boot }
 
-func (c system) Timer(d time.Duration) (<-chan time.Time, func()) { return timer(min(d, MaxWait)) }
+func (c system) Wait(ctx context.Context, at int64, x, y, z <-chan struct{}) Cause {
+	if at == Never {
+		return wait(ctx, nil, x, y, z)
+	}
+	t := time.NewTimer(min(max(time.Duration(at-c.Now()), 0), MaxWait))
+	defer t.Stop()
+	return wait(ctx, t.C, x, y, z)
+}
 
 type runtime struct{}
 
@@ -41,9 +69,26 @@ func Runtime() Clock { return runtime{} }
 
 func (runtime) Now() int64 { return time.Now().UnixNano() }
 
-func (runtime) Timer(d time.Duration) (<-chan time.Time, func()) { return timer(d) }
+func (c runtime) Wait(ctx context.Context, at int64, x, y, z <-chan struct{}) Cause {
+	if at == Never {
+		return wait(ctx, nil, x, y, z)
+	}
+	t := time.NewTimer(max(time.Duration(at-c.Now()), 0))
+	defer t.Stop()
+	return wait(ctx, t.C, x, y, z)
+}
 
-func timer(d time.Duration) (<-chan time.Time, func()) {
-	t := time.NewTimer(d)
-	return t.C, func() { t.Stop() }
+func wait(ctx context.Context, t <-chan time.Time, x, y, z <-chan struct{}) Cause {
+	select {
+	case <-x:
+		return A
+	case <-y:
+		return B
+	case <-z:
+		return C
+	case <-t:
+		return AtTime
+	case <-ctx.Done():
+		return Ended
+	}
 }

@@ -1,6 +1,7 @@
 package clock_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,9 +29,9 @@ func TestTheRuntimesClockIsVirtualInABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := clock.Runtime()
 		before := c.Now()
-		fired, stop := c.Timer(time.Hour)
-		defer stop()
-		<-fired
+		if why := c.Wait(t.Context(), before+int64(time.Hour), nil, nil, nil); why != clock.AtTime {
+			t.Errorf("the wait ended by %v", why)
+		}
 		if passed := c.Now() - before; passed != int64(time.Hour) {
 			t.Errorf("an hour took %v", time.Duration(passed))
 		}
@@ -42,11 +43,37 @@ func TestTheRuntimesClockIsVirtualInABubble(t *testing.T) {
 func TestNoWaitOfTheSystemClockIsLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		before := time.Now()
-		fired, stop := clock.System().Timer(time.Hour)
-		defer stop()
-		<-fired
+		c := clock.System()
+		c.Wait(t.Context(), c.Now()+int64(time.Hour), nil, nil, nil)
 		if waited := time.Since(before); waited != clock.MaxWait {
 			t.Errorf("it waited for %v, want %v", waited, clock.MaxWait)
 		}
 	})
+}
+
+func TestAWaitSaysWhatEndedIt(t *testing.T) {
+	full := make(chan struct{}, 1)
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, c := range map[string]clock.Clock{"system": clock.System(), "runtime": clock.Runtime()} {
+		for want, wait := range map[clock.Cause]func() clock.Cause{
+			clock.A:      func() clock.Cause { return c.Wait(t.Context(), clock.Never, full, nil, nil) },
+			clock.B:      func() clock.Cause { return c.Wait(t.Context(), clock.Never, nil, full, nil) },
+			clock.C:      func() clock.Cause { return c.Wait(t.Context(), c.Now()+int64(time.Hour), nil, nil, full) },
+			clock.AtTime: func() clock.Cause { return c.Wait(t.Context(), c.Now()-1, nil, nil, nil) },
+			clock.Ended:  func() clock.Cause { return c.Wait(over, clock.Never, nil, nil, nil) },
+		} {
+			full <- struct{}{}
+			if got := wait(); got != want {
+				t.Errorf("%s: the wait ended by %v, want %v", name, got, want)
+			}
+			select {
+			case <-full:
+				if want < clock.AtTime {
+					t.Errorf("%s: what ended the wait was not received", name)
+				}
+			default:
+			}
+		}
+	}
 }

@@ -62,18 +62,29 @@ func Do(name string, work func() error, end func(error)) {
 type Group struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
+	spawn  Spawn
 
 	mu      sync.Mutex
-	idle    sync.Cond // running fell to zero
+	idle    chan struct{} // closed when running falls to zero; nil if nobody waits
 	running int
 	err     error // the first
 }
 
+// Spawn begins a goroutine, or what a simulator takes for one.
+type Spawn func(name string, work func())
+
+// Goroutine is the Spawn of production.
+func Goroutine(_ string, work func()) { go work() }
+
 // New returns a group whose goroutines get a context derived from ctx.
 func New(ctx context.Context) *Group {
-	g := &Group{}
+	return NewOn(ctx, Goroutine)
+}
+
+// NewOn is New with goroutines begun by spawn.
+func NewOn(ctx context.Context, spawn Spawn) *Group {
+	g := &Group{spawn: spawn}
 	g.ctx, g.cancel = context.WithCancelCause(ctx)
-	g.idle.L = &g.mu
 	return g
 }
 
@@ -96,7 +107,9 @@ func (g *Group) Run(name string, work func(ctx context.Context) error, end func(
 	g.mu.Lock()
 	g.running++
 	g.mu.Unlock()
-	go Do(name, func() error { return work(g.ctx) }, func(err error) { g.ended(end(err)) })
+	g.spawn(name, func() {
+		Do(name, func() error { return work(g.ctx) }, func(err error) { g.ended(end(err)) })
+	})
 }
 
 func (g *Group) ended(err error) {
@@ -106,8 +119,9 @@ func (g *Group) ended(err error) {
 		g.err = err
 		g.cancel(err)
 	}
-	if g.running--; g.running == 0 {
-		g.idle.Broadcast()
+	if g.running--; g.running == 0 && g.idle != nil {
+		close(g.idle)
+		g.idle = nil
 	}
 }
 
@@ -125,20 +139,43 @@ func (g *Group) Wait() error {
 // WaitFor is Wait until ctx ends. It returns ctx's cause if goroutines of the
 // group still run then; the group goes on.
 func (g *Group) WaitFor(ctx context.Context) error {
-	wake := context.AfterFunc(ctx, func() {
+	for {
+		idle := g.Idle()
+		select {
+		case <-idle:
+		default:
+			select {
+			case <-idle:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
 		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.idle.Broadcast()
-	})
-	defer wake()
+		done, err := g.running == 0, g.err
+		g.mu.Unlock()
+		if done {
+			g.cancel(nil)
+			return err
+		}
+	}
+}
+
+// Idle returns a channel that is closed when, or because, nothing of the group
+// runs.
+func (g *Group) Idle() <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for g.running > 0 {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		g.idle.Wait()
+	if g.running == 0 {
+		return closed
 	}
-	g.cancel(nil)
-	return g.err
+	if g.idle == nil {
+		g.idle = make(chan struct{})
+	}
+	return g.idle
 }
+
+var closed = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
