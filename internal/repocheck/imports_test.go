@@ -81,6 +81,9 @@ var table = map[string]imports{
 
 	"internal/replay": {ours: []string{"history", "proto/enginepb"}, outside: []string{protobuf}},
 
+	// Not of the core, so that a fault there cannot hide itself.
+	"internal/check": {ours: []string{"engine/store", "history", "internal/replay", "proto/enginepb"}, outside: []string{protobuf}},
+
 	"sdk/codec":    {ours: []string{"history", "proto/enginepb"}, outside: []string{protobuf}},
 	"sdk/failure":  {ours: []string{"history", "proto/enginepb", "sdk/codec"}, outside: []string{protobuf}},
 	"sdk/activity": {ours: []string{"sdk/failure"}},
