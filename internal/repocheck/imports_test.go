@@ -29,7 +29,7 @@ const (
 // on real parts.
 //
 //	wiring    cmd/engined                               examples/saga
-//	joints            engine/embed   sdk/sdktest   internal/sim
+//	joints            engine/embed   sdk/sdktest   internal/sim   internal/check
 //	adapters  engine/rpc  store/sqlite  store/memstore     worker  sdk/client
 //	shell     engine                                       sdk/workflow  sdk/saga  …
 //	pure      engine/machine  engine/match  engine/store   internal/replay
@@ -81,9 +81,6 @@ var table = map[string]imports{
 
 	"internal/replay": {ours: []string{"history", "proto/enginepb"}, outside: []string{protobuf}},
 
-	// Not of the core, so that a fault there cannot hide itself.
-	"internal/check": {ours: []string{"engine/store", "history", "internal/replay", "proto/enginepb"}, outside: []string{protobuf}},
-
 	"sdk/codec":    {ours: []string{"history", "proto/enginepb"}, outside: []string{protobuf}},
 	"sdk/failure":  {ours: []string{"history", "proto/enginepb", "sdk/codec"}, outside: []string{protobuf}},
 	"sdk/activity": {ours: []string{"sdk/failure"}},
@@ -116,10 +113,13 @@ var table = map[string]imports{
 		"engine", "engine/store", "engine/store/memstore", "history", "internal/clock", "proto/enginepb",
 		"sdk/client", "sdk/workflow", "worker",
 	}},
+	// Not of the core, so that a fault there cannot hide itself.
+	"internal/check": {ours: []string{"engine/store", "history", "internal/replay", "proto/enginepb"}, outside: []string{protobuf}},
 	"internal/sim": {ours: []string{
 		"engine", "engine/machine", "engine/match", "engine/store", "engine/store/memstore", "history",
-		"internal/clock", "internal/replay", "internal/svc", "proto/enginepb", "sdk/client", "worker",
-	}},
+		"internal/check", "internal/clock", "internal/replay", "internal/svc", "proto/enginepb",
+		"sdk/codec", "sdk/saga", "sdk/workflow",
+	}, outside: []string{protobuf}},
 
 	// The binary: settings and the server's parts on one side, on the other a
 	// client's commands, which reach an engine as any program does.
@@ -252,7 +252,7 @@ func TestTheTableNamesOnlyItself(t *testing.T) {
 }
 
 func TestServerAndUserMeetOnlyInTheJoints(t *testing.T) {
-	joints := []string{"engine/embed", "sdk/sdktest", "internal/sim", "cmd/engined"}
+	joints := []string{"engine/embed", "sdk/sdktest", "internal/check", "internal/sim", "cmd/engined"}
 	side := func(dir string) string {
 		top, _, _ := strings.Cut(dir, "/")
 		switch {
