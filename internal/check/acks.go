@@ -19,15 +19,11 @@ type Acks struct {
 	starts  map[request]string    // run id, by request
 	ends    map[request]string    // cancels and terminates that were taken: run id
 	results map[string]*pb.Result // by run id
-	seen    map[string]seen       // the longest history read, by run id
+	// seen has, by run id, the sum of the first n events that were read, at n-1.
+	seen map[string][]uint64
 }
 
 type request struct{ namespace, workflowID, id string }
-
-type seen struct {
-	last int64
-	sum  uint64
-}
 
 // Count is how many answers are remembered.
 func (a *Acks) Count() int { return len(a.starts) + len(a.ends) + len(a.results) + len(a.seen) }
@@ -67,32 +63,35 @@ func (a *Acks) Settled(workflowID string, res *pb.Result) error {
 }
 
 // Read notes a history from its first event on. What was read once is the
-// beginning of whatever is read later: I2.
+// beginning of whatever is longer: I2.
 func (a *Acks) Read(workflowID, runID string, events []*pb.Event) error {
 	if a.seen == nil {
-		a.seen = map[string]seen{}
+		a.seen = map[string][]uint64{}
 	}
-	was := a.seen[runID]
-	if n := int64(len(events)); n < was.last {
-		return &Problem{"I2", workflowID, fmt.Sprintf("run %s had %d events, and then %d", runID, was.last, n)}
+	was, now := a.seen[runID], sums(events)
+	for i := range min(len(was), len(now)) {
+		if was[i] != now[i] {
+			return &Problem{"I2", workflowID, fmt.Sprintf("event %d of run %s is not what it was", i+1, runID)}
+		}
 	}
-	if sum(events[:was.last]) != was.sum && was.last > 0 {
-		return &Problem{"I2", workflowID, fmt.Sprintf("the first %d events of run %s are not what they were", was.last, runID)}
+	if len(now) > len(was) {
+		a.seen[runID] = now
 	}
-	a.seen[runID] = seen{int64(len(events)), sum(events)}
 	return nil
 }
 
-func sum(events []*pb.Event) uint64 {
+func sums(events []*pb.Event) []uint64 {
 	h := fnv.New64a()
-	for _, e := range events {
+	all := make([]uint64, len(events))
+	for i, e := range events {
 		b, err := proto.MarshalOptions{Deterministic: true}.Marshal(e)
 		if err != nil {
 			b = []byte(err.Error())
 		}
 		h.Write(b)
+		all[i] = h.Sum64()
 	}
-	return h.Sum64()
+	return all
 }
 
 // Hold holds a database to all that was said.
@@ -123,8 +122,8 @@ func (a *Acks) Hold(runs []*Run) []error {
 	}
 	for _, id := range sorted(a.seen) {
 		r, was := byID[id], a.seen[id]
-		if r == nil || int64(len(r.Events)) < was.last || sum(r.Events[:was.last]) != was.sum {
-			found = append(found, &Problem{"I2", id, fmt.Sprintf("%d events were read, and the history does not begin with them", was.last)})
+		if n := len(was); r == nil || len(r.Events) < n || sums(r.Events[:n])[n-1] != was[n-1] {
+			found = append(found, &Problem{"I2", id, fmt.Sprintf("%d events were read, and the history does not begin with them", n)})
 		}
 	}
 	return found
