@@ -19,6 +19,8 @@ type call struct {
 	done  chan struct{}
 	value any
 	err   error
+	// joined: see machine.Reply.
+	joined bool
 }
 
 func newCall() *call { return &call{done: make(chan struct{})} }
@@ -26,7 +28,7 @@ func newCall() *call { return &call{done: make(chan struct{})} }
 // answer gives a reply to its caller. Each call is answered once.
 func answer(r machine.Reply) {
 	if c, ok := r.To.(*call); ok && c != nil {
-		c.value, c.err = r.Value, r.Err
+		c.value, c.err, c.joined = r.Value, r.Err, r.Joined
 		close(c.done)
 	}
 }

@@ -37,7 +37,9 @@ func (e *Engine) Start(ctx context.Context, req *pb.StartRequest) (*pb.StartResp
 		return nil, err
 	}
 	id := machine.ID{Namespace: req.Namespace, WorkflowID: req.WorkflowId}
+	var c *call
 	v, err := e.ask(ctx, op, id, func(to *call) machine.Input {
+		c = to
 		return &machine.Start{Req: req, RunID: e.newID(), Seed: e.random(), To: to}
 	})
 	if err != nil {
@@ -50,7 +52,7 @@ func (e *Engine) Start(ctx context.Context, req *pb.StartRequest) (*pb.StartResp
 	if err != nil {
 		return nil, err
 	}
-	return &pb.StartResponse{WorkflowId: req.WorkflowId, RunId: res.RunId, Started: true, Result: res}, nil
+	return &pb.StartResponse{WorkflowId: req.WorkflowId, RunId: res.RunId, Started: !c.joined, Result: res}, nil
 }
 
 func checkStart(req *pb.StartRequest) error {

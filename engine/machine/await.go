@@ -11,7 +11,7 @@ import (
 
 func (s *Shard) await(in *Await) {
 	if r := s.find(in.Ref); r != nil {
-		s.awaitRun(r, in.To)
+		s.awaitRun(r, waiter{to: in.To, joined: in.Joined})
 		return
 	}
 	s.load(refKey(in.Ref, ""), in)
@@ -22,7 +22,7 @@ func (s *Shard) awaitLoaded(in *Await, r *Run) {
 		s.fail(in.To, notFound("await", in.Ref))
 		return
 	}
-	s.awaitRun(r, in.To)
+	s.awaitRun(r, waiter{to: in.To, joined: in.Joined})
 }
 
 // find returns the run that ref names if it is in memory.
@@ -37,15 +37,21 @@ func (s *Shard) find(ref *pb.RunRef) *Run {
 
 // awaitRun answers when the outcome stands: at once for a run that is settled,
 // or whose compensation has failed and waits for people.
-func (s *Shard) awaitRun(r *Run, to Caller) {
-	if to == nil {
+func (s *Shard) awaitRun(r *Run, w waiter) {
+	if w.to == nil {
 		return
 	}
 	if !r.final() {
-		r.waiters = append(r.waiters, to)
+		r.waiters = append(r.waiters, w)
 		return
 	}
-	s.after(r, Reply{To: to, Value: r.outcome()})
+	s.after(r, Reply{To: w.to, Value: r.outcome(), Joined: w.joined})
+}
+
+// waiter is one that awaits a run; by a start that found the run there, if joined.
+type waiter struct {
+	to     Caller
+	joined bool
 }
 
 // final says that the outcome will not change without somebody's doing.
@@ -85,7 +91,10 @@ func ResultOf(row *store.RunRow, state *pb.RunState, closing *pb.Event) *pb.Resu
 
 // callers are all who wait for something of the run.
 func (r *Run) callers() []Caller {
-	all := slices.Clone(r.waiters)
+	var all []Caller
+	for _, w := range r.waiters {
+		all = append(all, w.to)
+	}
 	for _, f := range r.followers {
 		all = append(all, f.to)
 	}
@@ -94,15 +103,15 @@ func (r *Run) callers() []Caller {
 
 // tellWaiters answers those who await the run.
 func (s *Shard) tellWaiters(r *Run) {
-	for _, to := range r.waiters {
-		s.reply(r, to, r.outcome())
+	for _, w := range r.waiters {
+		s.after(r, Reply{To: w.to, Value: r.outcome(), Joined: w.joined})
 	}
 	r.waiters = nil
 }
 
 func (s *Shard) abandon(in *Abandon) {
 	for r := s.ids[in.ID]; r != nil; r = r.older {
-		r.waiters = slices.DeleteFunc(r.waiters, func(c Caller) bool { return c == in.To })
+		r.waiters = slices.DeleteFunc(r.waiters, func(w waiter) bool { return w.to == in.To })
 		r.followers = slices.DeleteFunc(r.followers, func(f follower) bool { return f.to == in.To })
 	}
 	for _, l := range s.loads.inOrder() {

@@ -55,8 +55,13 @@ func (s *Shard) cancelLoaded(in *Cancel, r *Run, dedup *store.DedupRow) {
 // use remembers the request that has caused e, so that a repeat does nothing.
 func (s *Shard) use(r *Run, request string, e *pb.Event) {
 	r.requests = append(r.requests, request)
+	s.remember(r, request, e.Id)
+}
+
+// remember writes the dedup row of a request on the run.
+func (s *Shard) remember(r *Run, request string, event int64) {
 	// The message has a scalar and a string: it cannot fail to encode.
-	data, _ := proto.Marshal(&pb.DedupState{RunId: r.Row.RunID, Event: e.Id})
+	data, _ := proto.Marshal(&pb.DedupState{RunId: r.Row.RunID, Event: event})
 	c := s.change(r)
 	c.Dedup = append(c.Dedup, store.DedupRow{
 		Namespace: r.Row.Namespace, WorkflowID: r.Row.WorkflowID, Request: request,

@@ -35,6 +35,8 @@ type Terminate struct {
 type Await struct {
 	Ref *pb.RunRef
 	To  Caller
+	// Joined: it is the rest of a start that found the run there.
+	Joined bool
 }
 
 // Follow is answered, by a *Followed, when the run has an event behind After

@@ -74,6 +74,8 @@ type Reply struct {
 	To    Caller
 	Value any
 	Err   error
+	// Joined: the caller asked for a start, and got a run that was there already.
+	Joined bool
 }
 
 // ReadHistory asks for the run's events 1..Upto, answered by HistoryRead.

@@ -32,7 +32,7 @@ type Run struct {
 	fresh *pb.Event
 	// closing is the event that decided the outcome, while in memory.
 	closing   *pb.Event
-	waiters   []Caller
+	waiters   []waiter
 	followers []follower
 	// fold is what speaks against the run's code, accused the part of the run that
 	// State.Deaths speak against, where that is known.
@@ -45,9 +45,11 @@ type Run struct {
 	// older is the run that had the id before, while in memory: until it is
 	// durable no read tells of it.
 	older *Run
-	// requests are those that cancelled or terminated the run, for the same
-	// reason: their dedup rows may not be durable.
+	// requests are those that cancelled or terminated the run, and starts are those
+	// that found it there and took it, for the same reason: their dedup rows may
+	// not be durable.
 	requests []string
+	starts   []string
 	// refused: the database would not write it, and it was thrown away.
 	refused bool
 	undos   undos

@@ -2,7 +2,10 @@ package machine
 
 import (
 	"fmt"
+	"slices"
 	"time"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/engined/engined/engine/store"
 	"github.com/engined/engined/history"
@@ -41,24 +44,57 @@ func (s *Shard) startedBy(id ID, request string) *Run {
 // startLoaded goes on when the rows of the id are known. r is the newest run of
 // the id, or nil.
 func (s *Shard) startLoaded(in *Start, r *Run, byRequest *store.RunRow, dedup *store.DedupRow) {
-	mine := s.startedBy(ID{in.Req.Namespace, in.Req.WorkflowId}, in.Req.RequestId)
+	id := ID{in.Req.Namespace, in.Req.WorkflowId}
+	mine, joined := s.startedBy(id, in.Req.RequestId), s.joinedBy(id, in.Req.RequestId)
 	switch {
 	case mine != nil:
 		s.answerStart(mine, in, true)
 	case byRequest != nil:
-		s.answerOldStart(in, byRequest)
+		s.answerOldStart(in, byRequest.RunID, true)
+	case joined != nil:
+		s.answerStart(joined, in, false)
+	case dedup != nil && joinedRun(dedup) != "":
+		s.answerOldStart(in, joinedRun(dedup), false)
 	case dedup != nil:
 		s.fail(in.To, apierr.New(apierr.AlreadyExists, "start "+in.Req.WorkflowId,
 			"the request id was used by another request on this workflow id", "use a request id only once"))
 	case r == nil:
 		s.begin(in)
 	case r.Row.Open && in.Req.Conflict == pb.ConflictPolicy_CONFLICT_POLICY_USE_EXISTING:
-		s.answerStart(r, in, false)
+		s.join(in, r)
 	case r.Row.Open:
 		s.after(r, Reply{To: in.To, Err: conflictError(in, r)})
 	default:
 		s.startAgain(in, r)
 	}
+}
+
+// join gives the run that is there to a start. The request is remembered: should
+// it be repeated when that run has closed, it still means this one, and not another.
+func (s *Shard) join(in *Start, r *Run) {
+	r.starts = append(r.starts, in.Req.RequestId)
+	s.remember(r, in.Req.RequestId, 0)
+	s.answerStart(r, in, false)
+}
+
+// joinedBy returns the run in memory that the start has been given, or nil.
+func (s *Shard) joinedBy(id ID, request string) *Run {
+	for r := s.ids[id]; r != nil; r = r.older {
+		if slices.Contains(r.starts, request) {
+			return s.touch(r.Row.Run)
+		}
+	}
+	return nil
+}
+
+// joinedRun is the run that a start was given which the dedup row remembers; ""
+// if the row is another request's.
+func joinedRun(row *store.DedupRow) string {
+	var d pb.DedupState
+	if err := proto.Unmarshal(row.Data, &d); err != nil || d.Event != 0 {
+		return ""
+	}
+	return d.RunId
 }
 
 func conflictError(in *Start, r *Run) error {
@@ -97,16 +133,17 @@ func (s *Shard) answerStart(r *Run, in *Start, started bool) {
 		s.reply(r, in.To, &pb.StartResponse{WorkflowId: r.Row.WorkflowID, RunId: r.Row.RunID, Started: started})
 		return
 	}
-	s.awaitRun(r, in.To)
+	s.awaitRun(r, waiter{to: in.To, joined: !started})
 }
 
-func (s *Shard) answerOldStart(in *Start, row *store.RunRow) {
+// answerOldStart tells of a run that may have left memory.
+func (s *Shard) answerOldStart(in *Start, runID string, started bool) {
 	if !in.Req.Await {
 		s.out.Replies = append(s.out.Replies, Reply{To: in.To,
-			Value: &pb.StartResponse{WorkflowId: row.WorkflowID, RunId: row.RunID, Started: true}})
+			Value: &pb.StartResponse{WorkflowId: in.Req.WorkflowId, RunId: runID, Started: started}})
 		return
 	}
-	s.await(&Await{Ref: &pb.RunRef{Namespace: row.Namespace, WorkflowId: row.WorkflowID, RunId: row.RunID}, To: in.To})
+	s.await(&Await{Ref: &pb.RunRef{Namespace: in.Req.Namespace, WorkflowId: in.Req.WorkflowId, RunId: runID}, To: in.To, Joined: !started})
 }
 
 // reserveLow of the numbers that a lease has reserved are given before the driver

@@ -910,9 +910,11 @@ func (x *PendingActivity) GetUndoTold() EntryOutcome {
 
 // DedupState is the content of a dedup row: what a repeated request is told.
 type DedupState struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	Event         int64                  `protobuf:"varint,2,opt,name=event,proto3" json:"event,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	RunId string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// event is what the request has caused; 0 for a start that was given a run
+	// which was there.
+	Event         int64 `protobuf:"varint,2,opt,name=event,proto3" json:"event,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
