@@ -74,7 +74,9 @@ func closed(settled bool) *Run {
 		r.Events = append(r.Events, e)
 	}
 	r.Row.NextEvent = int64(len(r.Events) + 1)
-	r.State.LastInput = int64(len(r.Events))
+	if settled {
+		r.State.LastInput = int64(len(r.Events))
+	}
 	return r
 }
 

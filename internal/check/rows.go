@@ -89,7 +89,7 @@ func (c *folding) bad(invariant, format string, args ...any) {
 }
 
 func (c *folding) fold(e *pb.Event) {
-	if history.IsInput(e) {
+	if isFolded(e) {
 		c.lastInput = e.Id
 	}
 	if history.Closes(e) && c.closing == nil {
@@ -180,6 +180,12 @@ func (c *folding) row() {
 	if c.closing == nil && !row.Open {
 		c.bad("I2", "it is settled, and nothing has closed it")
 	}
+}
+
+// isFolded says whether an event is given to code: what the engine decides by
+// itself about the whole run is not.
+func isFolded(e *pb.Event) bool {
+	return history.IsInput(e) && !history.Closes(e) && e.GetCompensationStarted() == nil
 }
 
 // state holds what the row keeps of the history's sums.
