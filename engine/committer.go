@@ -219,7 +219,10 @@ func (c *committer) count(batch []*write) {
 	}
 }
 
-// write hands the rows to the store; a batch of effects alone has none.
+// write hands the rows to the store. A batch of effects alone has none; where
+// others may have taken its shards over, the store is asked whether they have:
+// what is decided from memory is worth nothing then. So it would send a task again
+// whose answer the new owner has.
 func (c *committer) write(ctx context.Context, batch []*write) error {
 	b := &store.Batch{}
 	for _, w := range batch {
@@ -227,7 +230,7 @@ func (c *committer) write(ctx context.Context, batch []*write) error {
 			b.Writes = append(b.Writes, &w.row)
 		}
 	}
-	if len(b.Writes) == 0 {
+	if len(b.Writes) == 0 && !c.e.shared {
 		return nil
 	}
 	for _, id := range shardsOf(batch) {

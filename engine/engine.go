@@ -86,6 +86,7 @@ type Engine struct {
 	id        string
 	cfg       Config
 	store     store.Store
+	shared    bool // of the store
 	clock     clock.Clock
 	random    func() uint64
 	log       *slog.Logger
@@ -121,7 +122,9 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	e.id = cfg.NewID(uint64(e.clock.Now() / int64(time.Millisecond)))
 	e.committer, e.loader, e.desk = newCommitter(e), newLoader(e), newDesk(e)
 	e.workers = &workers{e: e, by: map[string]*WorkerStream{}}
-	n := cfg.Store.Info().Shards
+	info := cfg.Store.Info()
+	n := info.Shards
+	e.shared = info.Shared
 	ids := make([]store.ShardID, n)
 	for i := range n {
 		ids[i] = store.ShardID(i)
@@ -129,7 +132,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	}
 	leases, err := cfg.Store.Fence(ctx, ids, e.clock.Now())
 	if err != nil {
-		return nil, fmt.Errorf("take over the shards of %s: %w", cfg.Store.Info().Path, err)
+		return nil, fmt.Errorf("take over the shards of %s: %w", info.Path, err)
 	}
 	for _, l := range leases {
 		e.shards[l.Shard].setLease(l)

@@ -87,6 +87,9 @@ type Info struct {
 	Path   string
 	Schema int
 	Shards int // fixed at creation
+	// Shared: another process may have the store open, and take shards over. A
+	// batch with leases and no writes then says whether they are still held.
+	Shared bool
 }
 
 // Lease is the right to write a shard.

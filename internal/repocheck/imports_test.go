@@ -116,8 +116,8 @@ var table = map[string]imports{
 	// Not of the core, so that a fault there cannot hide itself.
 	"internal/check": {ours: []string{"engine/store", "history", "internal/replay", "proto/enginepb"}, outside: []string{protobuf}},
 	"internal/sim": {ours: []string{
-		"engine", "engine/machine", "engine/match", "engine/store", "engine/store/memstore", "history",
-		"internal/check", "internal/clock", "internal/replay", "internal/svc", "proto/enginepb",
+		"engine", "engine/store", "engine/store/memstore", "history", "internal/apierr", "internal/check",
+		"internal/clock", "internal/replay", "proto/enginepb",
 		"sdk/codec", "sdk/saga", "sdk/workflow",
 	}, outside: []string{protobuf}},
 
