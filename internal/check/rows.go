@@ -233,7 +233,7 @@ func (c *folding) step(op string, s *step) {
 	sch := s.scheduled.GetActivityScheduled()
 	undoable := sch.Undo != nil
 	if s.end == nil {
-		if a == nil && (undoable || c.closing == nil) {
+		if a == nil && (undoable && !s.committed || c.closing == nil) {
 			c.bad("I4", "%s has not ended, and nothing is pending of it", op)
 		}
 		if a != nil && a.Phase > pb.Phase_PHASE_BACKOFF {
