@@ -275,10 +275,14 @@ func (c *committer) refuse(batch []*write, refused *store.RefusedError) {
 		s := w.shard
 		s.mu.Lock()
 		s.discard(w, err)
-		if next := s.open[refused.Run]; next != nil {
+		// The run may have been read again since, for an earlier refusal: what is
+		// written of that reading stands.
+		if next := s.open[refused.Run]; next != nil && next.run == w.run {
 			s.discard(next, err)
 		}
-		delete(s.last, refused.Run)
+		if last := s.last[refused.Run]; last != nil && last.run == w.run {
+			delete(s.last, refused.Run)
+		}
 		s.mu.Unlock()
 		s.post(&machine.Refused{Run: refused.Run, Of: w.run, Reason: "the database refused to write it: " + refused.Err.Error()})
 		return

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/engined/engined/engine/machine"
 	"github.com/engined/engined/engine/store"
 	"github.com/engined/engined/engine/store/memstore"
 	"github.com/engined/engined/internal/apierr"
@@ -223,4 +224,33 @@ func TestAShardThatIsWornGoesOnUnderAnotherLease(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// Found by the simulator: of a refused run's old memory one more write was on its
+// way when the run had been read again. It was refused, too, and took the write of
+// the hold with it, so that the run was held in memory, and nowhere else.
+func TestARefusalLeavesAloneWhatWasReadAgain(t *testing.T) {
+	e, err := Open(t.Context(), Config{Store: memstore.New(1), Logger: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := e.shards[0]
+	of := func() *write {
+		return &write{shard: s, run: &machine.Run{Row: store.RunRow{Run: 7, RunID: "R"}, State: &pb.RunState{}}}
+	}
+	old, hold := of(), of()
+	s.mu.Lock()
+	s.open[7], s.last[7] = hold, hold
+	s.mu.Unlock()
+	e.committer.refuse([]*write{old}, &store.RefusedError{Run: 7, Err: errors.New("version 8 would follow version 6")})
+	s.mu.Lock()
+	if !old.dropped || hold.dropped || s.open[7] != hold || s.last[7] != hold {
+		t.Errorf("dropped: the old memory's write %v, that of the hold %v", old.dropped, hold.dropped)
+	}
+	delete(s.open, 7)
+	delete(s.last, 7)
+	s.mu.Unlock()
+	if err := e.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
 }
