@@ -157,7 +157,7 @@ func (s *shard) merge(c *machine.Change) {
 	s.notice(c.Run)
 	w := s.open[no]
 	if w == nil {
-		if !c.Touched && s.settled(no) {
+		if !c.Touched && s.settled(no) && !s.e.shared {
 			s.releaseAll(c)
 			return
 		}

@@ -342,6 +342,9 @@ func (ws *workers) send(m *machine.Send) {
 func (ws *workers) dispatch(m machine.Dispatch) {
 	ws.e.counters.tasks.Add(1)
 	w := ws.get(m.Worker)
+	if m.First && m.Task.Deadline <= ws.e.clock.Now() {
+		w = nil // its commit took longer than its time: it has been given up
+	}
 	if w == nil || !w.give(m) {
 		// One that may have been sent before waits for its worker's return.
 		if m.First {

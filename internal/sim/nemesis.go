@@ -125,7 +125,7 @@ func (w *World) stopEngine() bool {
 	n.closing = true
 	w.say("%s is stopped", n.name)
 	w.spawn(&n.process, n.name+" close", func() {
-		if err := n.e.Close(w.ctx); err != nil && n.e.Err() == nil {
+		if err := n.e.Close(w.ctx); err != nil && !w.mayStop(err) {
 			w.fail("%s does not stop in order: %v", n.name, err)
 		}
 		w.exit(n)
@@ -230,8 +230,10 @@ func (w *World) durablyStarted(d *pb.Delivery) bool {
 			return false
 		}
 		a := p.GetActivity()
-		undoing := a.Phase >= pb.Phase_PHASE_UNDO_WAITING
-		return a.Delivery >= d.Delivery || undoing != (d.Role == pb.Role_ROLE_UNDO)
+		if settled := a.Phase >= pb.Phase_PHASE_ARMED; settled && d.Role == pb.Role_ROLE_FORWARD {
+			return true // it began, and was given up since
+		}
+		return a.Delivery >= d.Delivery
 	}
 	return true // it has ended since
 }
