@@ -123,6 +123,9 @@ func (s *shard) step(in machine.Input) {
 // apply carries out what a step asks for.
 func (s *shard) apply(out *machine.Output) {
 	for _, c := range out.Changes {
+		for _, e := range c.Del {
+			s.timers.drop(c.Run.Row.Run, e.Op)
+		}
 		s.merge(c)
 	}
 	for i := range out.Sends {
@@ -133,7 +136,7 @@ func (s *shard) apply(out *machine.Output) {
 	}
 	for _, w := range out.Wakes {
 		if !w.Stored || w.At <= s.horizon {
-			s.timers.add(w)
+			s.timers.set(w)
 		}
 	}
 	if out.Exhausted && !s.worn {
@@ -242,7 +245,7 @@ func (s *shard) begin(l store.Lease) {
 	})
 	s.broken, s.worn = false, false
 	s.trouble = newTrouble()
-	s.timers = nil
+	s.timers = timers{}
 	s.e.desk.reset(s.id)
 	s.horizon = 0
 	s.scan(s.e.clock.Now())
