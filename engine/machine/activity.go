@@ -42,7 +42,7 @@ func (s *Shard) dispatch(r *Run, e *Entry) {
 		s.timeOut(r, e, limit) // it would start only to be too late
 		return
 	}
-	if !s.paused(r, e) {
+	if !r.paused(e) {
 		if w, ok := s.cfg.Desk.Slot(nextDelivery(r, e), need(r, e)); ok {
 			s.startOn(r, e, w)
 			return
@@ -212,7 +212,7 @@ func (s *Shard) slotOffered(in *SlotOffered) {
 		}
 		return
 	}
-	if s.paused(r, e) {
+	if r.paused(e) {
 		s.cfg.Desk.Free(in.Delivery, anyone)
 		return
 	}

@@ -95,7 +95,7 @@ func (s *Shard) endOf(r *Run, e *Entry, n Need) (pb.Limit, string) {
 	case pb.Phase_PHASE_WAITING, pb.Phase_PHASE_UNDO_WAITING:
 		_, limit := waitLimit(a)
 		switch {
-		case s.paused(r, e):
+		case r.paused(e):
 			return limit, "the end of the run's hold"
 		case n.Suspect:
 			return limit, fmt.Sprintf("a free slot on queue %s of a worker that knows %s and has no other suspect: workers have died with it", n.Queue, n.Type)

@@ -74,9 +74,11 @@ func (s *Shard) recovered(r *Run, in *Fault) {
 // hold stops the run, with its reason for people to see. No restart ends it.
 func (s *Shard) hold(r *Run, kind pb.HoldKind, reason string, f *pb.Failure) {
 	s.recall(r)
+	before := r.pausedEntries()
 	r.State.Deaths, r.accused, r.quarantined = 0, nil, false
 	delete(s.quarantined, r.Row.Run)
 	r.State.Hold = &pb.Hold{Kind: kind, Reason: reason, Since: s.now, Failure: f, Builds: slices.Clone(r.excluded)}
 	s.change(r).Touched = true
 	s.holdBack(r)
+	s.resumeAll(r, before)
 }

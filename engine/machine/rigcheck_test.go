@@ -123,7 +123,7 @@ func (r *rig) checkMemory() {
 			if a := e.activity(); a != nil && started(a) && r.m.Connected(a.Worker) {
 				use(a.Worker, thisDelivery(run, e))
 				least[a.Worker]++
-			} else if a != nil && waiting(a) && !r.s.paused(run, e) {
+			} else if a != nil && waiting(a) && !run.paused(e) {
 				lines++
 			}
 		}

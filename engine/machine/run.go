@@ -34,10 +34,10 @@ type Run struct {
 	closing   *pb.Event
 	waiters   []waiter
 	followers []follower
-	// fold is what speaks against the run's code, accused the part of the run that
+	// fold is what speaks against the run's code, accused the parts of the run that
 	// State.Deaths speak against, where that is known.
 	fold    suspicion
-	accused *suspicion
+	accused []*suspicion
 	// quarantined: it is held for these deaths.
 	quarantined bool
 	// excluded are the builds that could not go on with the run.

@@ -49,7 +49,7 @@ type death struct {
 // suspect says whether x is kept apart. After a restart only the deaths of the
 // run are known, and not which of its parts they speak against.
 func (r *Run) suspect(x *suspicion) bool {
-	return x.deaths >= suspectAt || r.State.Deaths > 0 && (r.accused == nil || r.accused == x)
+	return x.deaths >= suspectAt || r.State.Deaths > 0 && (r.accused == nil || slices.Contains(r.accused, x))
 }
 
 // attended notes that a worker has died while it had x to answer; what names it.
@@ -67,12 +67,25 @@ func (s *Shard) attended(r *Run, x *suspicion, what string, in *WorkerGone) {
 		return
 	}
 	r.State.Deaths++
-	r.accused = x
+	s.accuse(r, x)
 	s.change(r).Touched = true
 	if r.State.Deaths >= maxDeaths && !r.quarantined {
 		s.quarantine(r, fmt.Sprintf("%d workers in a row have died with %s, the only suspect on each, the last: %s; "+
 			"terminate the run, or deploy a fix and restart the engine, which tries it once more",
 			r.State.Deaths, what, strings.Join(x.workers, ", ")))
+	}
+}
+
+// accuse says what the run's deaths speak against: the last that was the only
+// suspect. While the run is quarantined for one, others may be found that ran on:
+// then it is all of them, and these are held, too.
+func (s *Shard) accuse(r *Run, x *suspicion) {
+	switch {
+	case !r.quarantined:
+		r.accused = []*suspicion{x}
+	case !slices.Contains(r.accused, x):
+		r.accused = append(r.accused, x)
+		s.holdBack(r)
 	}
 }
 
@@ -104,9 +117,16 @@ func (s *Shard) acquit(r *Run, x *suspicion) {
 	if x.deaths > 0 {
 		*x = suspicion{}
 	}
-	if r.State.Deaths > 0 && (r.accused == nil || r.accused == x) {
-		s.exonerate(r)
+	if r.State.Deaths == 0 || r.accused != nil && !slices.Contains(r.accused, x) {
+		return
 	}
+	if len(r.accused) <= 1 {
+		s.exonerate(r)
+		return
+	}
+	before := r.pausedEntries()
+	r.accused = slices.DeleteFunc(r.accused, func(y *suspicion) bool { return y == x })
+	s.resumeAll(r, before)
 }
 
 // quarantine holds the run: none of its code is given to a worker, and none of its
@@ -126,19 +146,42 @@ func (s *Shard) quarantine(r *Run, reason string) {
 
 // holdBack takes what is not to be given to a worker off the lines at the desk.
 func (s *Shard) holdBack(r *Run) {
-	for _, e := range r.entries() {
-		if a := e.activity(); a != nil && waiting(a) && s.paused(r, e) {
-			s.cfg.Desk.Free(nextDelivery(r, e), anyone)
-		}
+	for _, e := range r.pausedEntries() {
+		s.cfg.Desk.Free(nextDelivery(r, e), anyone)
 	}
 }
 
 // paused says that the entry is not given to a worker at present.
-func (s *Shard) paused(r *Run, e *Entry) bool {
+func (r *Run) paused(e *Entry) bool {
 	if r.State.Hold.GetKind() != pb.HoldKind_HOLD_KIND_QUARANTINED {
 		return false
 	}
-	return !undoing(e.activity()) || r.accused == &e.suspicion
+	return !undoing(e.activity()) || slices.Contains(r.accused, &e.suspicion)
+}
+
+// pausedEntries are those that wait and are not given to a worker at present. What
+// changes why they are not looks at them before and after: resumeAll.
+func (r *Run) pausedEntries() []*Entry {
+	if r.State.Hold.GetKind() != pb.HoldKind_HOLD_KIND_QUARANTINED {
+		return nil
+	}
+	var all []*Entry
+	for _, e := range r.entries() {
+		if a := e.activity(); a != nil && waiting(a) && r.paused(e) {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// resumeAll dispatches those that were paused and are not any more.
+func (s *Shard) resumeAll(r *Run, before []*Entry) {
+	for _, e := range before {
+		// No forward attempt starts when the run has closed.
+		if r.Entries[e.Op] == e && waiting(e.activity()) && !r.paused(e) && (undoing(e.activity()) || !r.decided()) {
+			s.dispatch(r, e)
+		}
+	}
 }
 
 // lift ends a quarantine, when what it rests on is gone or the run has closed.
@@ -146,21 +189,11 @@ func (s *Shard) lift(r *Run) {
 	if !r.quarantined {
 		return
 	}
-	var paused []*Entry
-	for _, e := range r.entries() {
-		if a := e.activity(); a != nil && waiting(a) && s.paused(r, e) {
-			paused = append(paused, e)
-		}
-	}
+	before := r.pausedEntries()
 	r.State.Hold, r.quarantined = nil, false
 	delete(s.quarantined, r.Row.Run)
 	s.change(r).Touched = true
-	for _, e := range paused {
-		// No forward attempt starts when the run has closed.
-		if r.Entries[e.Op] == e && waiting(e.activity()) && (undoing(e.activity()) || !r.decided()) {
-			s.dispatch(r, e)
-		}
-	}
+	s.resumeAll(r, before)
 	if r.holder.phase == holderNone {
 		s.reassign(r)
 	}

@@ -23,7 +23,8 @@ type program struct {
 // op is one thing that workflow code asks for.
 type op struct {
 	// Do is "do", "once", "saga", "sleep", "race", "all", "beside", "commit",
-	// "compensate", "scope", "clean up" or "await".
+	// "compensate", "scope", "clean up"; "by now", "by chance" and "by id" go on
+	// with one of Sub, as the time, a draw or a new id says.
 	Do string
 	// Decline: the service refuses the step for good. Ignore: the code goes on.
 	Decline, Ignore bool `json:",omitempty"`
@@ -54,7 +55,7 @@ func newOps(rnd *rand.Rand, n, depth int) []op {
 
 func newOp(rnd *rand.Rand, depth int) op {
 	o := op{Attempts: 1 + rnd.IntN(4), Decline: rnd.IntN(10) == 0, Ignore: rnd.IntN(3) == 0, BadUndo: rnd.IntN(25) == 0, For: int64(1e6) << rnd.IntN(18)}
-	switch n := rnd.IntN(24); {
+	switch n := rnd.IntN(27); {
 	case n < 8:
 		o.Do = "saga"
 	case n < 11:
@@ -72,7 +73,7 @@ func newOp(rnd *rand.Rand, depth int) op {
 	case depth == 0:
 		o.Do = "saga"
 	default:
-		o.Do = []string{"all", "beside", "scope", "clean up", "all", "beside"}[n-18]
+		o.Do = []string{"all", "beside", "scope", "clean up", "all", "beside", "by now", "by chance", "by id"}[n-18]
 		o.Sub = newOps(rnd, 1+rnd.IntN(3), depth-1)
 	}
 	return o
@@ -178,6 +179,13 @@ func do(ctx workflow.Context, o op) error {
 			errs = append(errs, err)
 		}
 		return errors.Join(errs...)
+	case "by now":
+		return do(ctx, o.Sub[int(workflow.Now(ctx).UnixMicro())%len(o.Sub)])
+	case "by chance":
+		return do(ctx, o.Sub[workflow.Rand(ctx).IntN(len(o.Sub))])
+	case "by id":
+		id := workflow.NewID(ctx)
+		return do(ctx, o.Sub[int(id[len(id)-1])%len(o.Sub)])
 	case "beside":
 		return beside(ctx, o.Sub)
 	case "scope":
