@@ -21,6 +21,7 @@ const (
 	pflag    = "github.com/spf13/pflag"
 	yaml     = "go.yaml.in/yaml/v4"
 	prom     = "github.com/prometheus"
+	rapid    = "pgregory.net/rapid"
 )
 
 // table is who may import whom, from the bottom up: a package imports only what
@@ -120,6 +121,9 @@ var table = map[string]imports{
 		"internal/clock", "internal/replay", "proto/enginepb",
 		"sdk/codec", "sdk/saga", "sdk/workflow",
 	}, outside: []string{protobuf}},
+
+	// Tests alone: the core beside a model of it, in sequences that rapid draws.
+	"internal/sim/property": {outside: []string{rapid}},
 
 	// The binary: settings and the server's parts on one side, on the other a
 	// client's commands, which reach an engine as any program does.
