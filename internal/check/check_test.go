@@ -114,6 +114,13 @@ func TestEachDamageIsFound(t *testing.T) {
 		"settled and not undone":       {closed(false), func(r *Run) { r.Row.Open = false }, "I15"},
 		"compensation unknown":         {closed(false), func(r *Run) { r.State.Compensations = nil }, "I4"},
 		"compensation over":            {closed(true), func(r *Run) { r.State.Compensations = []*pb.Compensation{{}} }, "I4"},
+		"a committed step is undone": {closed(true), func(r *Run) {
+			r.Events[6].Body = &pb.Event_SagaCommitted{SagaCommitted: &pb.SagaCommitted{Op: "#4", Ops: []string{"#1"}}}
+		}, "I15: order (run 7): #1 was committed"},
+		"undone in the order of doing": {closed(true), func(r *Run) {
+			r.Events[4].GetActivityScheduled().Undo = &pb.Undo{Type: "Unship"}
+			r.Events[8].GetCompensationStarted().Ops = []string{"#3", "#1"}
+		}, "I15: order (run 7): #1 is undone before #3"},
 		"a timer after the end": {closed(false), func(r *Run) {
 			r.Pending["#4"] = good().Pending["#4"]
 			r.Row.Pending++

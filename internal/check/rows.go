@@ -75,6 +75,7 @@ type step struct {
 	tally     *pb.Tally
 	late      bool // an answer came after it had been given up: it was done
 	committed bool // what was armed was dropped
+	closing   bool // it is to be undone because the run has closed
 	undone    int
 	failed    bool // its undo failed for good
 }
@@ -111,13 +112,16 @@ func (c *folding) fold(e *pb.Event) {
 		c.undoings[b.SagaCompensate.Op] = true
 	case *pb.Event_CompensationStarted:
 		c.undoings[""] = true
+		c.begin(b.CompensationStarted.Ops)
 	case *pb.Event_CompensationEnded:
 		c.undoings[b.CompensationEnded.Op] = false
 	case *pb.Event_UndoCompleted:
 		s := c.steps[b.UndoCompleted.Op]
+		c.turn(b.UndoCompleted.Op, s)
 		s.undone++
 		s.failed = false
 	case *pb.Event_UndoFailed:
+		c.turn(b.UndoFailed.Op, c.steps[b.UndoFailed.Op])
 		c.steps[b.UndoFailed.Op].failed = true
 	case *pb.Event_TimerStarted:
 		c.timers[history.Op(e)] = &timer{started: e}
@@ -132,6 +136,34 @@ func (c *folding) fold(e *pb.Event) {
 	case *pb.Event_CancelRequested:
 		if c.cancel == 0 {
 			c.cancel = e.Id
+		}
+	}
+}
+
+// begin notes which steps are to be undone because the run has closed: I15.
+func (c *folding) begin(ops []string) {
+	for _, op := range ops {
+		s := c.steps[op]
+		if s.committed {
+			c.bad("I15", "%s was committed, and is to be undone", op)
+		}
+		s.closing = true
+	}
+}
+
+// turn holds the order of undos: what was scheduled when a step had settled is
+// undone before it. I15.
+func (c *folding) turn(op string, s *step) {
+	if !s.closing || s.end == nil || s.undone > 0 || s.failed {
+		return // of the code's own asking, or once more
+	}
+	for _, other := range sorted(c.steps) {
+		o := c.steps[other]
+		if !o.closing || o.scheduled.Id < s.end.Id || o.undone > 0 || o.failed {
+			continue
+		}
+		if o.end == nil || o.outcome() != pb.EntryOutcome_ENTRY_OUTCOME_NOT_DONE {
+			c.bad("I15", "%s is undone before %s, which was scheduled when it had ended", op, other)
 		}
 	}
 }

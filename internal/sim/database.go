@@ -120,12 +120,21 @@ func (d *database) read(what string) error {
 	return nil
 }
 
+// answered lets what was read become old before it comes.
+func (d *database) answered() {
+	d.w.pause()
+	if d.w.chance(d.w.plan.Slow) {
+		d.w.hit("old read")
+		d.w.sleep(d.w.rnd.Int64N(2e9))
+	}
+}
+
 func (d *database) Load(ctx context.Context, keys []store.Key) ([]store.Loaded, error) {
 	if err := d.read("load"); err != nil {
 		return nil, err
 	}
 	found, err := d.Store.Load(ctx, keys)
-	d.w.pause() // what was read may be old when it comes
+	d.answered()
 	return found, err
 }
 
@@ -134,7 +143,7 @@ func (d *database) Due(ctx context.Context, s store.ShardID, until int64, after 
 		return nil, err
 	}
 	found, err := d.Store.Due(ctx, s, until, after, limit)
-	d.w.pause()
+	d.answered()
 	return found, err
 }
 
@@ -142,7 +151,9 @@ func (d *database) History(ctx context.Context, r store.RunNo, after int64, maxB
 	if err := d.read("history"); err != nil {
 		return nil, err
 	}
-	return d.Store.History(ctx, r, after, maxBytes)
+	rows, err := d.Store.History(ctx, r, after, maxBytes)
+	d.answered()
+	return rows, err
 }
 
 func (d *database) List(ctx context.Context, q store.Query) ([]store.RunRow, error) {

@@ -167,6 +167,6 @@ func (r *report) tell(t *testing.T, first uint64, took time.Duration) {
 // happenings are what must happen besides the plan's faults.
 var happenings = []string{
 	"unknown, lost", "unknown, landed", "unknown, lands late", "refused", "sync failed", "unavailable", "full",
-	"slow commit", "slow read", "unreadable", "request lost", "answer lost", "request twice", "bad build",
+	"slow commit", "slow read", "old read", "unreadable", "request lost", "answer lost", "request twice", "bad build",
 	"activity fails", "activity fails, done", "once interrupted", "quarantined",
 }
