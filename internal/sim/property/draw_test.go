@@ -426,8 +426,8 @@ func (w *world) refused(x drawn) bool {
 	if !ok || !s.touched || w.s.Runs()[s.row.Run] != s.run {
 		return false
 	}
-	if r := w.m.runs[s.row.Run]; r == nil || r.refused {
-		return false
+	if w.m.runs[s.row.Run] == nil || w.m.refused[s.row.Run] {
+		return false // a second time it would not even be held in the database
 	}
 	id := s.row.WorkflowID
 	var refused []*machine.Run
@@ -445,9 +445,7 @@ func (w *world) refused(x drawn) bool {
 		no := r.Row.Run
 		w.refusing = w.refusing[1:]
 		w.step(&machine.Refused{Run: no, Of: r, Reason: "the row is bad"})
-		if m := w.m.runs[no]; m != nil {
-			m.refused = true
-		}
+		w.m.refused[no] = true
 	}
 	return true
 }

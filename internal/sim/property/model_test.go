@@ -28,6 +28,7 @@ type model struct {
 	// another read.
 	waiting map[store.Key][]machine.Input
 	putOff  map[store.RunNo][]machine.Input
+	refused map[store.RunNo]bool
 	// said is what must come of the input, touched the runs that it may change.
 	said    []string
 	touched map[store.RunNo]bool
@@ -74,7 +75,6 @@ type run struct {
 	excluded []string
 	holder   holder
 	waiters  []machine.Caller
-	refused  bool
 }
 
 // holder is who folds the run, as he was told.
@@ -167,7 +167,7 @@ func (r *run) clone() *run {
 		y.failed = slices.Clone(x.failed)
 		c.comps = append(c.comps, &y)
 	}
-	c.inMemory, c.excluded, c.holder, c.waiters, c.refused = false, nil, holder{}, nil, false
+	c.inMemory, c.excluded, c.holder, c.waiters = false, nil, holder{}, nil
 	return &c
 }
 
@@ -266,7 +266,7 @@ func (o *op) deadline() int64 {
 func newModel() *model {
 	return &model{
 		runs: map[store.RunNo]*run{}, waiting: map[store.Key][]machine.Input{},
-		putOff: map[store.RunNo][]machine.Input{}, touched: map[store.RunNo]bool{},
+		putOff: map[store.RunNo][]machine.Input{}, touched: map[store.RunNo]bool{}, refused: map[store.RunNo]bool{},
 	}
 }
 

@@ -210,7 +210,7 @@ func (w *world) foretell(in machine.Input, out *machine.Output, before *run) {
 // refuse: nothing of the run that was not durable has happened, but that its callers
 // are told so. It is read again, and held.
 func (m *model) refuse(in *machine.Refused, r, durable *run) {
-	if r == nil || r.refused {
+	if r == nil {
 		return
 	}
 	for _, to := range r.waiters {
