@@ -27,7 +27,7 @@ func (x *worker) begin(pt *pb.Task) {
 	w.begun(x, t)
 	t.ran = w.service.begun(pt)
 	t.deaf = w.chance(0.2)
-	span := w.rnd.Int64N(int64(1e6) << w.rnd.IntN(14)) // up to 8 s: some are longer than they may be
+	span := w.rnd.Int64N(int64(1e6) << w.rnd.IntN(15)) // up to 16 s: some are longer than they may be
 	w.after(&x.process, span/2, func() { x.request(t, span/2) })
 	if !t.deaf {
 		w.after(&x.process, pt.Deadline-pt.Started, func() {
