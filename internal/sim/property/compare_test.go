@@ -87,6 +87,8 @@ func replyText(p machine.Reply) string {
 		return fmt.Sprintf("run %s %v, %v", v.RunId, v.Status, v.UndoState)
 	case *machine.Settled:
 		return fmt.Sprintf("run %s %v, %v", v.Row.RunID, pb.Status(v.Row.Status), v.State.UndoState)
+	case *machine.Followed:
+		return fmt.Sprintf("run %s up to event %d, open %v", v.RunID, v.Last, v.Open)
 	case *pb.CancelResponse:
 		return already(v.Already)
 	case *pb.TerminateResponse:
@@ -177,6 +179,10 @@ func inputText(in machine.Input) string {
 		return fmt.Sprintf("terminate %s by request %s (%v)", in.Req.Run.WorkflowId, in.Req.RequestId, in.To)
 	case *machine.Await:
 		return fmt.Sprintf("await %s (%v)", in.Ref.WorkflowId, in.To)
+	case *machine.Follow:
+		return fmt.Sprintf("follow %s behind event %d (%v)", in.Ref.WorkflowId, in.After, in.To)
+	case *machine.Abandon:
+		return fmt.Sprintf("%v gives up", in.To)
 	case *machine.Describe:
 		return fmt.Sprintf("describe %s (%v)", in.Ref.WorkflowId, in.To)
 	case *machine.Decided:
@@ -355,8 +361,10 @@ func (w *world) sameOp(r *run, o *op, e *machine.Entry) {
 	}
 }
 
+// wakes1 says that the operation is woken then, or waits with its wake-up for a read.
 func (w *world) wakes1(no store.RunNo, op string, at int64) bool {
-	return slices.ContainsFunc(w.wakes, func(x machine.Wake) bool { return x.Run == no && x.Op == op && x.At == at }) || len(w.m.putOff[no]) > 0
+	return slices.ContainsFunc(w.wakes, func(x machine.Wake) bool { return x.Run == no && x.Op == op && x.At == at }) ||
+		len(w.m.putOff[no])+len(w.m.waiting[store.Key{Run: no}]) > 0
 }
 
 // settleDesk: the desk has a slot for what is started, a place in the line for what

@@ -38,6 +38,8 @@ var weights = []struct {
 	{"cancel", 2, (*world).cancel},
 	{"terminate", 1, (*world).terminate},
 	{"await", 1, (*world).await},
+	{"follow", 1, (*world).followRun},
+	{"abandon", 1, (*world).abandon},
 	{"describe", 2, (*world).describe},
 	{"gone", 3, (*world).gone},
 	{"back", 4, (*world).back},
@@ -123,6 +125,8 @@ const (
 	// Who asks for the newest run of an id is told of an older one, when that alone is
 	// in memory.
 	olderIsTakenForNewest = true
+	// A read by id that is older than a refused write is not read again.
+	refusalsLeaveOldReads = true
 )
 
 func (w *world) caller(what string) string {
@@ -193,6 +197,29 @@ func (w *world) describe(x drawn) bool {
 		return false
 	}
 	w.step(&machine.Describe{Ref: w.ref(x.a), To: w.caller("describe")})
+	return true
+}
+
+func (w *world) followRun(x drawn) bool {
+	if len(w.reads) > 0 || w.slow || w.misled(w.ref(x.a)) {
+		return false
+	}
+	w.step(&machine.Follow{Ref: w.ref(x.a), After: int64(x.b % 16), To: w.caller("follow")})
+	return true
+}
+
+// abandon: somebody who awaits or follows a run gives up.
+func (w *world) abandon(x drawn) bool {
+	r, ok := pick(w.runs(func(r *run) bool { return len(r.waiters)+len(r.followers) > 0 }), x.a)
+	if !ok {
+		return false
+	}
+	all := slices.Clone(r.waiters)
+	for _, f := range r.followers {
+		all = append(all, f.to)
+	}
+	to, _ := pick(all, x.b)
+	w.step(&machine.Abandon{ID: machine.ID{Namespace: "default", WorkflowID: r.id}, To: to})
 	return true
 }
 
@@ -428,6 +455,9 @@ func (w *world) refused(x drawn) bool {
 	}
 	if w.m.runs[s.row.Run] == nil || w.m.refused[s.row.Run] {
 		return false // a second time it would not even be held in the database
+	}
+	if refusalsLeaveOldReads && slices.ContainsFunc(w.reads, func(r *read) bool { return r.taken != nil }) {
+		return false
 	}
 	id := s.row.WorkflowID
 	var refused []*machine.Run

@@ -71,10 +71,17 @@ type run struct {
 	ops       map[string]*op
 	comps     []*comp
 	// Below is in memory alone.
-	inMemory bool
-	excluded []string
-	holder   holder
-	waiters  []machine.Caller
+	inMemory  bool
+	excluded  []string
+	holder    holder
+	waiters   []machine.Caller
+	followers []follower
+}
+
+// follower waits for an event behind `after`.
+type follower struct {
+	to    machine.Caller
+	after int64
 }
 
 // holder is who folds the run, as he was told.
@@ -167,7 +174,7 @@ func (r *run) clone() *run {
 		y.failed = slices.Clone(x.failed)
 		c.comps = append(c.comps, &y)
 	}
-	c.inMemory, c.excluded, c.holder, c.waiters = false, nil, holder{}, nil
+	c.inMemory, c.excluded, c.holder, c.waiters, c.followers = false, nil, holder{}, nil, nil
 	return &c
 }
 

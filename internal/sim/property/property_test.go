@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -18,14 +19,14 @@ import (
 var (
 	budget = flag.Duration("budget", 0, "how long to go on with new seeds; 0 is the short form")
 	seed   = flag.Uint64("seed", 1, "the seed of the first round; 0 is from the clock")
-	rounds = flag.Int("sequences", 20000, "how many sequences a round has")
+	rounds = flag.Int("sequences", sequences, "how many sequences a round has")
 )
 
 // counts are how often each kind of thing happened, events what came of them.
 var counts, events = map[string]int{}, map[string]int{}
 
 // wanted are the things without which a round says nothing.
-var wanted = strings.Fields(`Start Cancel Terminate Await Describe Decided Done Fault RunOffered SlotOffered
+var wanted = strings.Fields(`Start Cancel Terminate Await Follow Abandon Describe Decided Done Fault RunOffered SlotOffered
 	WorkerGone WorkerBack Woken RowsRead HistoryRead Refused commit load evict tick
 	ActivityCancelled ActivityCompleted ActivityFailed ActivityTimedOut TimerFired LateAnswer UndoCompleted UndoFailed
 	CompensationEnded SagaCommitted SagaCompensate WorkflowCancelled WorkflowCompleted WorkflowFailed WorkflowTerminated`)
@@ -87,6 +88,8 @@ func TestTheCoreDoesWhatTheModelSays(t *testing.T) {
 	set(t, "rapid.steps", "40")
 	set(t, "rapid.checks", fmt.Sprint(*rounds))
 	set(t, "rapid.nofailfile", "true")
+	// Much is thrown away, and little kept.
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	begun, done := time.Now(), 0
 	for round := uint64(0); round == 0 || time.Since(begun) < *budget; round++ {
 		set(t, "rapid.seed", fmt.Sprint(first+round))

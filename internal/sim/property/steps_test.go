@@ -38,6 +38,8 @@ func (m *model) reads(in machine.Input) (store.Key, bool) {
 		return byRef(in.Req.Run, in.Req.RequestId), true
 	case *machine.Await:
 		return m.perhaps(byRef(in.Ref, ""), m.find(in.Ref), in.To)
+	case *machine.Follow:
+		return m.perhaps(byRef(in.Ref, ""), m.find(in.Ref), in.To)
 	case *machine.Describe:
 		return m.perhaps(byRef(in.Ref, ""), m.find(in.Ref), in.To)
 	case *machine.Done:
@@ -93,6 +95,18 @@ func (m *model) loaded(in machine.Input) {
 			m.now1("answer to %v: an error", in.To)
 		} else {
 			m.await(r, in.To)
+		}
+	case *machine.Follow:
+		if r := m.find(in.Ref); r == nil {
+			m.now1("answer to %v: an error", in.To)
+		} else {
+			r.followers = append(r.followers, follower{in.To, in.After})
+			m.touched[r.no] = true
+		}
+	case *machine.Abandon:
+		for _, r := range m.runs {
+			r.waiters = slices.DeleteFunc(r.waiters, func(c machine.Caller) bool { return c == in.To })
+			r.followers = slices.DeleteFunc(r.followers, func(f follower) bool { return f.to == in.To })
 		}
 	case *machine.Describe:
 		if r := m.find(in.Ref); r == nil {
@@ -178,6 +192,23 @@ func (m *model) await(r *run, to machine.Caller) {
 		return
 	}
 	m.say(r, "answer to %v: %s", to, r.outcome())
+}
+
+// tellFollowers answers, at the end of a step, those who have something to hear.
+func (m *model) tellFollowers() {
+	for _, no := range sorted(m.touched) {
+		r := m.runs[no]
+		if r == nil {
+			continue
+		}
+		r.followers = slices.DeleteFunc(r.followers, func(f follower) bool {
+			hears := r.events > f.after || !r.open
+			if hears {
+				m.say(r, "answer to %v: run %s up to event %d, open %v", f.to, r.ulid, r.events, r.open)
+			}
+			return hears
+		})
+	}
 }
 
 func (r *run) outcome() string { return fmt.Sprintf("run %s %v, %v", r.ulid, r.status, r.undo) }
@@ -455,6 +486,8 @@ func (m *model) readFailed(k store.Key, waiting []machine.Input) {
 		case *machine.Terminate:
 			m.now1("answer to %v: an error", in.To)
 		case *machine.Await:
+			m.now1("answer to %v: an error", in.To)
+		case *machine.Follow:
 			m.now1("answer to %v: an error", in.To)
 		case *machine.Describe:
 			m.now1("answer to %v: an error", in.To)

@@ -165,6 +165,7 @@ func (w *world) step(in machine.Input) {
 	w.out = out
 	said := w.render(out)
 	w.foretell(in, out, before)
+	w.m.tellFollowers()
 	w.observe(out.Sends)
 	w.compare(said)
 	w.take(out)
@@ -215,6 +216,9 @@ func (m *model) refuse(in *machine.Refused, r, durable *run) {
 	}
 	for _, to := range r.waiters {
 		m.now1("answer to %v: an error", to)
+	}
+	for _, f := range r.followers {
+		m.now1("answer to %v: an error", f.to)
 	}
 	delete(m.runs, in.Run)
 	if durable != nil {

@@ -1,0 +1,5 @@
+//go:build !race
+
+package property
+
+const sequences = 20000
