@@ -25,10 +25,11 @@ func (s *Shard) awaitLoaded(in *Await, r *Run) {
 	s.awaitRun(r, waiter{to: in.To, joined: in.Joined})
 }
 
-// find returns the run that ref names if it is in memory.
+// find returns the run that ref names if it is in memory, and known to be that one:
+// an old run of an id may be in memory, read by its number, and the newest not.
 func (s *Shard) find(ref *pb.RunRef) *Run {
 	for r := s.ids[ID{ref.Namespace, ref.WorkflowId}]; r != nil; r = r.older {
-		if ref.RunId == "" || r.Row.RunID == ref.RunId {
+		if ref.RunId == "" && r.newest || ref.RunId != "" && r.Row.RunID == ref.RunId {
 			return s.touch(r.Row.Run)
 		}
 	}

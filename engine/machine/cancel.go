@@ -63,6 +63,7 @@ func (s *Shard) remember(r *Run, request string, event int64) {
 	// The message has a scalar and a string: it cannot fail to encode.
 	data, _ := proto.Marshal(&pb.DedupState{RunId: r.Row.RunID, Event: event})
 	c := s.change(r)
+	c.Touched = true
 	c.Dedup = append(c.Dedup, store.DedupRow{
 		Namespace: r.Row.Namespace, WorkflowID: r.Row.WorkflowID, Request: request,
 		Run: r.Row.Run, Expires: s.now + DedupLife, Data: data,

@@ -107,6 +107,9 @@ func (s *Shard) rowsRead(in *RowsRead) {
 		s.loadFailed(in.Load.Key, l, err)
 		return
 	}
+	if k := in.Load.Key; r != nil && k.WorkflowID != "" && k.RunID == "" && s.ids[r.id()] == r {
+		r.newest = true
+	}
 	for _, w := range l.waiting {
 		s.resume(w, r, in.Answer)
 	}

@@ -37,6 +37,9 @@ func (s *Shard) refused(in *Refused) {
 		}
 	}
 	s.loads.evicted[in.Run] = s.loads.ticket
+	if in.Of != nil {
+		s.loads.gone[in.Of.id()] = s.loads.ticket
+	}
 	s.load(store.Key{Run: in.Run}, in)
 }
 

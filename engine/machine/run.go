@@ -45,6 +45,8 @@ type Run struct {
 	// older is the run that had the id before, while in memory: until it is
 	// durable no read tells of it.
 	older *Run
+	// newest: it is known that the id has no run which is newer and not in memory.
+	newest bool
 	// requests are those that cancelled or terminated the run, and starts are those
 	// that found it there and took it, for the same reason: their dedup rows may
 	// not be durable.

@@ -189,6 +189,7 @@ func (s *Shard) begin(in *Start) {
 	s.runs[no] = r
 	r.older = s.ids[r.id()]
 	s.ids[r.id()] = r
+	r.newest = true
 	r.used = s.tick
 	s.change(r).Insert = true
 	r.fresh = &pb.Event{Body: &pb.Event_WorkflowStarted{WorkflowStarted: &pb.WorkflowStarted{
