@@ -206,6 +206,10 @@ func inputText(in machine.Input) string {
 		return fmt.Sprintf("rows read: %s (error %v)", keyText(in.Load.Key), in.Err)
 	case *machine.Refused:
 		return fmt.Sprintf("the database refuses to write run %d", in.Run)
+	case *machine.RunOffered:
+		return fmt.Sprintf("%s is there for run %d", in.Worker, in.Run)
+	case *machine.HistoryRead:
+		return fmt.Sprintf("the history of run %d is read (error %v)", in.Run, in.Err)
 	case *machine.SlotOffered:
 		return fmt.Sprintf("%s has a slot for run %d %s", in.Worker, in.Delivery.Run, taskName(in.Delivery.Op, in.Delivery.Role, in.Delivery.Delivery))
 	}
