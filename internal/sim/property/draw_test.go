@@ -117,18 +117,6 @@ func pick[T any](of []T, n int) (T, bool) {
 
 var ids = []string{"a", "b"}
 
-// What the core does otherwise, and is known to: it is not drawn.
-const (
-	// A start that was given a run which was there is forgotten when the shard is
-	// loaded again.
-	joinsAreForgotten = true
-	// Who asks for the newest run of an id is told of an older one, when that alone is
-	// in memory.
-	olderIsTakenForNewest = true
-	// A read by id that is older than a refused write is not read again.
-	refusalsLeaveOldReads = true
-)
-
 func (w *world) caller(what string) string {
 	w.asked++
 	return fmt.Sprint(what, " ", w.asked)
@@ -141,9 +129,6 @@ func (w *world) start(x drawn) bool {
 	}
 	switch x.c % 8 {
 	case 1:
-		if joinsAreForgotten {
-			break
-		}
 		req.Conflict = pb.ConflictPolicy_CONFLICT_POLICY_USE_EXISTING
 	case 2:
 		req.Reuse = pb.ReusePolicy_REUSE_POLICY_REJECT
@@ -185,7 +170,7 @@ func (w *world) terminate(x drawn) bool {
 }
 
 func (w *world) await(x drawn) bool {
-	if len(w.reads) > 0 || w.slow || w.misled(w.ref(x.a)) {
+	if len(w.reads) > 0 || w.slow {
 		return false
 	}
 	w.step(&machine.Await{Ref: w.ref(x.a), To: w.caller("await")})
@@ -193,15 +178,12 @@ func (w *world) await(x drawn) bool {
 }
 
 func (w *world) describe(x drawn) bool {
-	if w.misled(w.ref(x.a)) {
-		return false
-	}
 	w.step(&machine.Describe{Ref: w.ref(x.a), To: w.caller("describe")})
 	return true
 }
 
 func (w *world) followRun(x drawn) bool {
-	if len(w.reads) > 0 || w.slow || w.misled(w.ref(x.a)) {
+	if len(w.reads) > 0 || w.slow {
 		return false
 	}
 	w.step(&machine.Follow{Ref: w.ref(x.a), After: int64(x.b % 16), To: w.caller("follow")})
@@ -221,12 +203,6 @@ func (w *world) abandon(x drawn) bool {
 	to, _ := pick(all, x.b)
 	w.step(&machine.Abandon{ID: machine.ID{Namespace: "default", WorkflowID: r.id}, To: to})
 	return true
-}
-
-func (w *world) misled(ref *pb.RunRef) bool {
-	newest := w.m.find(ref)
-	return olderIsTakenForNewest && ref.RunId == "" && newest != nil && !newest.inMemory &&
-		slices.ContainsFunc(w.m.memory(), func(r *run) bool { return r.id == ref.WorkflowId })
 }
 
 func (w *world) origin(p *proc) machine.Origin {
@@ -455,9 +431,6 @@ func (w *world) refused(x drawn) bool {
 	}
 	if w.m.runs[s.row.Run] == nil || w.m.refused[s.row.Run] {
 		return false // a second time it would not even be held in the database
-	}
-	if refusalsLeaveOldReads && slices.ContainsFunc(w.reads, func(r *read) bool { return r.taken != nil }) {
-		return false
 	}
 	id := s.row.WorkflowID
 	var refused []*machine.Run
