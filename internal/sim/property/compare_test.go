@@ -24,9 +24,10 @@ func (w *world) render(out *machine.Output) []string {
 			said = append(said, fmt.Sprintf("run %d: ", no)+fmt.Sprintf(format, args...))
 		}
 		for _, e := range c.Events {
-			say("event %d: %s", e.Id, eventText(e))
+			text := eventText(e)
+			say("event %d: %s", e.Id, text)
 			events[strings.TrimPrefix(fmt.Sprintf("%T", e.Body), "*enginepb.Event_")]++
-			w.tell("    run %d event %d: %s", no, e.Id, eventText(e))
+			w.tell("    run %d event %d: %s", no, e.Id, text)
 			if e.Time != max(w.now, w.lastTime(no, e.Id)) {
 				w.broken("run %d: event %d has time %s", no, e.Id, clock(e.Time))
 			}

@@ -178,6 +178,19 @@ func (r *run) clone() *run {
 	return &c
 }
 
+// tells says that rows as of r tell all of x: only a position may be lost.
+func (r *run) tells(x *run) bool {
+	same := r.events == x.events && r.hold == x.hold && r.undo == x.undo && r.open == x.open &&
+		len(r.joined) == len(x.joined) && len(r.used) == len(x.used) && len(r.comps) == len(x.comps) && len(r.ops) == len(x.ops)
+	for name, o := range x.ops {
+		p := r.ops[name]
+		same = same && p != nil && p.phase == o.phase && p.delivery == o.delivery && p.attempt == o.attempt && p.comp == o.comp &&
+			p.cancelled == o.cancelled && p.outcome == o.outcome && p.known == o.known && (p.undo == nil) == (o.undo == nil) &&
+			slices.Equal(p.tally.tries, o.tally.tries) && slices.Equal(p.forward.tries, o.forward.tries)
+	}
+	return same
+}
+
 // inOrder are the operations as they were scheduled.
 func (r *run) inOrder() []*op {
 	return slices.SortedFunc(maps.Values(r.ops), func(a, b *op) int {

@@ -52,7 +52,7 @@ func (w *world) judge(t rapid.TB) {
 	}
 	text := w.text()
 	for _, x := range w.wrong {
-		text += "\n!! " + x
+		text += "!! " + x + "\n"
 	}
 	t.Fatalf("the core and the model differ:\n%s", text)
 }
@@ -65,7 +65,7 @@ func TestTheCoreDoesWhatTheModelSays(t *testing.T) {
 	if first == 0 {
 		first = uint64(time.Now().UnixNano())
 	}
-	set(t, "rapid.steps", "36")
+	set(t, "rapid.steps", "32")
 	set(t, "rapid.checks", fmt.Sprint(*rounds))
 	set(t, "rapid.nofailfile", "true")
 	// Much is thrown away, and little kept.

@@ -38,7 +38,7 @@ type world struct {
 	seen                       map[machine.Stamp]bool
 	fences                     map[string]int64
 	gaveTo                     map[string]string
-	story                      []string
+	story                      []line
 	wrong                      []string
 	out                        *machine.Output // of the present step
 }
@@ -99,15 +99,13 @@ func (w *world) broken(format string, args ...any) {
 }
 
 func (w *world) tell(format string, args ...any) {
-	w.story = append(w.story, fmt.Sprintf(format, args...))
+	w.story = append(w.story, line{w.now, format, args})
 }
 
 // happens counts and tells what happens.
 func (w *world) happens(kind, format string, args ...any) {
 	counts[kind]++
-	if text := fmt.Sprintf(format, args...); text != "" {
-		w.tell("%s %s", clock(w.now), text)
-	}
+	w.tell(format, args...)
 }
 
 // load begins a new load of the shard: what was not durable is gone.
@@ -156,7 +154,7 @@ func (w *world) step(in machine.Input) {
 	if len(w.wrong) > 0 {
 		return
 	}
-	w.happens(strings.TrimPrefix(fmt.Sprintf("%T", in), "*machine."), "%s", inputText(in))
+	w.happens(strings.TrimPrefix(fmt.Sprintf("%T", in), "*machine."), "%s", input{in})
 	w.desk.said = w.desk.said[:0]
 	w.m.now, w.m.said = w.now, w.m.said[:0]
 	clear(w.m.touched)
@@ -383,6 +381,9 @@ func (w *world) write(x *saved) {
 	no := x.row.Run
 	d := w.db[no]
 	if !x.touched {
+		if r := w.durable[no]; r != nil && x.model != nil && !r.tells(x.model) {
+			w.broken("run %d has changed, and nothing of it is written", no)
+		}
 		return
 	}
 	if d == nil {
@@ -537,4 +538,27 @@ func (w *world) evict(r *run) {
 
 func clock(at int64) string { return fmt.Sprintf("+%.1fs", float64(at-1e18)/1e9) }
 
-func (w *world) text() string { return strings.Join(w.story, "\n") }
+// line is one of the story, put into words when somebody reads it.
+type line struct {
+	at     int64
+	format string
+	args   []any
+}
+
+// input is one, as it is told.
+type input struct{ machine.Input }
+
+func (in input) String() string { return inputText(in.Input) }
+
+func (w *world) text() string {
+	var all strings.Builder
+	for _, l := range w.story {
+		switch text := fmt.Sprintf(l.format, l.args...); {
+		case strings.HasPrefix(text, " "):
+			fmt.Fprintln(&all, text)
+		case text != "":
+			fmt.Fprintf(&all, "%s %s\n", clock(l.at), text)
+		}
+	}
+	return all.String()
+}
