@@ -7,6 +7,7 @@ import (
 
 	"github.com/engined/engined/internal/apierr"
 	"github.com/engined/engined/internal/clock"
+	"github.com/engined/engined/internal/fault"
 	"github.com/engined/engined/internal/svc"
 )
 
@@ -35,11 +36,13 @@ func (e *Engine) close(ctx context.Context) error {
 		s.box.close()
 	}
 	err := e.await(ctx, e.stepping)
+	fault.At(fault.CloseShards)
 	close(e.committer.stop)
 	e.loader.box.close()
 	err = errors.Join(err, e.await(ctx, e.io))
 	close(e.over)
 	e.owner.Stop(errClosed)
+	fault.At(fault.CloseStore)
 	if cerr := e.store.Close(); cerr != nil {
 		err = errors.Join(err, fmt.Errorf("close the store: %w", cerr))
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/engined/engined/engine/store"
 	"github.com/engined/engined/internal/apierr"
 	"github.com/engined/engined/internal/clock"
+	"github.com/engined/engined/internal/fault"
 	"github.com/engined/engined/internal/retry"
 )
 
@@ -62,6 +63,7 @@ func (c *committer) run(ctx context.Context) error {
 		}
 		batch, next := c.take(stopping)
 		if len(batch) > 0 {
+			fault.At(fault.CommitTaken)
 			if err := c.commit(ctx, batch); err != nil {
 				return err
 			}
@@ -236,7 +238,10 @@ func (c *committer) write(ctx context.Context, batch []*write) error {
 	for _, id := range shardsOf(batch) {
 		b.Leases = append(b.Leases, c.e.shards[id].lease())
 	}
-	return c.e.store.Commit(ctx, b)
+	fault.At(fault.CommitBefore)
+	err := c.e.store.Commit(ctx, b)
+	fault.At(fault.CommitAfter)
+	return err
 }
 
 func shardsOf(batch []*write) []store.ShardID {
@@ -254,6 +259,7 @@ func shardsOf(batch []*write) []store.ShardID {
 func (c *committer) release(batch []*write) {
 	for _, w := range batch {
 		for _, e := range w.after {
+			fault.At(fault.CommitRelease)
 			c.e.release(w.shard, w.of, e)
 		}
 		for _, a := range w.acks {

@@ -13,6 +13,7 @@ import (
 	"github.com/engined/engined/engine/store"
 	"github.com/engined/engined/internal/apierr"
 	"github.com/engined/engined/internal/clock"
+	"github.com/engined/engined/internal/fault"
 	"github.com/engined/engined/internal/svc"
 )
 
@@ -134,6 +135,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("take over the shards of %s: %w", info.Path, err)
 	}
+	fault.At(fault.FenceAfter)
 	for _, l := range leases {
 		e.shards[l.Shard].setLease(l)
 		e.shards[l.Shard].box.post(item{lease: &l})

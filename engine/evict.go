@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/engined/engined/engine/machine"
+	"github.com/engined/engined/internal/fault"
 )
 
 // tidy takes runs out of memory: those that are closed, and, above the bound,
@@ -62,5 +63,6 @@ func (s *shard) evict(r *machine.Run) {
 		return
 	}
 	delete(s.last, no)
+	fault.At(fault.Evict)
 	s.apply(s.m.Evict(r))
 }

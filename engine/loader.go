@@ -11,6 +11,7 @@ import (
 	"github.com/engined/engined/engine/store"
 	"github.com/engined/engined/internal/apierr"
 	"github.com/engined/engined/internal/clock"
+	"github.com/engined/engined/internal/fault"
 )
 
 // loader reads rows for the shards, away from their goroutines. What was asked
@@ -97,6 +98,7 @@ func (l *loader) readRows(ctx context.Context, reads []read) {
 		l.e.counters.unreadable.Add(1)
 		l.e.log.Error("a run cannot be read", "run", keys[0].Run, "workflow_id", keys[0].WorkflowID, "err", err)
 	}
+	fault.At(fault.LoadRows)
 	for i, r := range reads {
 		in := &machine.RowsRead{Load: *r.rows, Err: err}
 		if err == nil {
@@ -109,6 +111,7 @@ func (l *loader) readRows(ctx context.Context, reads []read) {
 func (l *loader) readHistory(ctx context.Context, r read) {
 	q := r.history
 	events, err := l.e.readEvents(ctx, q.Run, 0, q.Upto)
+	fault.At(fault.LoadHistory)
 	r.s.box.post(item{in: &machine.HistoryRead{Run: q.Run, Stamp: q.Stamp, Events: events, Err: err}, of: r.of})
 }
 
@@ -128,6 +131,7 @@ func (l *loader) readDue(ctx context.Context, r read) {
 		return
 	}
 	l.late(r.s.id, nil)
+	fault.At(fault.LoadDue)
 	if len(wakes) > 0 {
 		r.s.box.post(item{wakes: wakes, of: r.of})
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/engined/engined/history"
 	"github.com/engined/engined/internal/apierr"
 	"github.com/engined/engined/internal/clock"
+	"github.com/engined/engined/internal/fault"
 	pb "github.com/engined/engined/proto/enginepb"
 )
 
@@ -80,6 +81,7 @@ func (e *Engine) Connect(hello *pb.Hello) (*WorkerStream, error) {
 		WorkflowTypes: hello.WorkflowTypes, ActivityTypes: hello.ActivityTypes, Slots: int(hello.Slots),
 	})
 	e.log.Info("a worker is here", "identity", hello.Identity, "queue", hello.Queue, "build", hello.Build, "worker", hello.Worker)
+	fault.At(fault.Connect)
 	for _, s := range e.shards {
 		s.post(&machine.WorkerBack{Worker: hello.Worker, Received: hello.Received})
 	}
@@ -245,9 +247,11 @@ func (w *WorkerStream) Receive(up *pb.WorkerUp) error {
 	}
 	o := machine.Origin{Worker: w.hello.Worker, Build: w.hello.Build, Stream: w.number, Seq: up.Seq}
 	for _, d := range up.Decided {
+		fault.At(fault.ReceiveDecided)
 		w.pass(o, d.Run, &machine.Decided{Origin: o, Decided: d})
 	}
 	for _, d := range up.Done {
+		fault.At(fault.ReceiveDone)
 		w.pass(o, d.Delivery.GetRun(), &machine.Done{Origin: o, Done: d})
 	}
 	for _, f := range up.Faults {
@@ -340,6 +344,8 @@ func (ws *workers) send(m *machine.Send) {
 }
 
 func (ws *workers) dispatch(m machine.Dispatch) {
+	fault.At(fault.DispatchBefore)
+	defer fault.At(fault.DispatchAfter)
 	ws.e.counters.tasks.Add(1)
 	w := ws.get(m.Worker)
 	if m.First && m.Task.Deadline <= ws.e.clock.Now() {
@@ -370,6 +376,7 @@ func (w *WorkerStream) give(m machine.Dispatch) bool {
 
 // ack counts an item of a worker's message as dealt with.
 func (ws *workers) ack(a machine.Ack) {
+	fault.At(fault.AckBefore)
 	w := ws.get(a.Worker)
 	if w == nil || w.number != a.Stream {
 		return // its stream is over: the worker sends again what is not acknowledged

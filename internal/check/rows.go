@@ -75,6 +75,7 @@ type step struct {
 	tally     *pb.Tally
 	late      bool // an answer came after it had been given up: it was done
 	committed bool // what was armed was dropped
+	asked     bool // the code asked for its undo
 	closing   bool // it is to be undone because the run has closed
 	undone    int
 	failed    bool // its undo failed for good
@@ -110,6 +111,9 @@ func (c *folding) fold(e *pb.Event) {
 		}
 	case *pb.Event_SagaCompensate:
 		c.undoings[b.SagaCompensate.Op] = true
+		for _, op := range b.SagaCompensate.Ops {
+			c.steps[op].asked = true
+		}
 	case *pb.Event_CompensationStarted:
 		c.undoings[""] = true
 		c.begin(b.CompensationStarted.Ops)
@@ -147,7 +151,7 @@ func (c *folding) begin(ops []string) {
 		if s.committed {
 			c.bad("I15", "%s was committed, and is to be undone", op)
 		}
-		s.closing = true
+		s.closing = !s.asked
 	}
 }
 

@@ -54,6 +54,9 @@ type Cuts struct {
 	*Script
 	Tally
 	Plant *Plant
+	// Thorough tries out what is else left to chance: every second cut, every
+	// mode, after each kill a sync that fails.
+	Thorough bool
 
 	seen sync.Map // by the sum of a disk: which moment it was found to show
 }
@@ -76,6 +79,9 @@ func (c *Cuts) Part(ctx context.Context, part *Part) error {
 		court := c.court(part, call, rng)
 		if _, _, err := court.Judge(ctx, d.Clone()); err != nil {
 			return c.story(part, d, call, n, fmt.Errorf("killed: %w", err))
+		}
+		if !c.Thorough && rng.IntN(3) > 0 {
+			return nil
 		}
 		if err := c.killed(ctx, court, d); err != nil {
 			return c.story(part, d, call, n, fmt.Errorf("killed: %w", err))
@@ -115,7 +121,11 @@ func (c *Cuts) afterFailure(ctx context.Context, court *Court, d *Disk, op Op) e
 	if _, _, err := court.Judge(ctx, d.Clone()); err != nil {
 		return fmt.Errorf("a sync failed (%v), and the next process starts at once: %w", op, err)
 	}
-	for _, m := range []Mode{Lost, Whole, Torn} {
+	modes := []Mode{Lost, Whole, Torn}
+	if !c.Thorough {
+		modes = []Mode{pick(court.Rng, modes...)}
+	}
+	for _, m := range modes {
 		if _, _, err := court.Judge(ctx, d.Survive(m, court.Rng)); err != nil {
 			return fmt.Errorf("a sync failed (%v), and the power went, %v: %w", op, m, err)
 		}
@@ -156,7 +166,7 @@ func (c *Cuts) story(part *Part, d *Disk, call, n int, err error) error {
 // court knows what the database may show if the call gets no answer.
 func (c *Cuts) court(part *Part, call int, rng *rand.Rand) *Court {
 	at := part.First + call
-	court := &Court{Allowed: c.Moments[at : at+1], New: at == 0, Now: 5000, Tune: part.Tune, Plant: c.Plant, Rng: rng}
+	court := &Court{Allowed: c.Moments[at : at+1], New: at == 0, Now: 5000, Tune: part.Tune, Plant: c.Plant, Thorough: c.Thorough, Rng: rng}
 	if call == len(part.Calls) || c.Moments[at] == c.Moments[at+1] {
 		return court
 	}
@@ -190,10 +200,15 @@ func (c *Cuts) judge(ctx context.Context, court *Court, d *Disk) (shown int, err
 		c.Add("cuts after which an unanswered call stood")
 	}
 	c.seen.Store(sum, court.Allowed[shown])
-	if opening < 4 || court.Rng.IntN(4) > 0 {
-		return shown, nil
+	switch {
+	case c.Thorough:
+		for n := 1; n <= opening && err == nil; n++ {
+			err = c.second(ctx, court, again, n)
+		}
+	case opening > 3 && court.Rng.IntN(4) == 0:
+		err = c.second(ctx, court, again, 1+court.Rng.IntN(opening))
 	}
-	return shown, c.second(ctx, court, again, 1+court.Rng.IntN(opening))
+	return shown, err
 }
 
 // second cuts the power at the n-th operation of the opening, and judges.
@@ -252,6 +267,18 @@ func (c *Cuts) Dead(ctx context.Context, part *Part, n int) error {
 		if _, _, err := court.Judge(ctx, b.Proc.Disk.Survive(m, rng)); err != nil {
 			return tell(fmt.Errorf("%v: %w", m, err))
 		}
+	}
+	return nil
+}
+
+// allSyncs lets every sync of a part fail, one at a time.
+func (c *Cuts) allSyncs(ctx context.Context, part *Part) error {
+	for n := 1; n <= part.Ops; n++ {
+		at, err := c.SyncFails(ctx, part, n)
+		if err != nil {
+			return err
+		}
+		n = at
 	}
 	return nil
 }

@@ -33,10 +33,13 @@ type Tuning struct {
 	Cache int
 }
 
-// Plant changes what a statement does. It is asked for each; a nil answer lets
-// the statement be.
+// Plant is a planted bug.
 type Plant struct {
 	Name string
+	// Text takes the place of statements.
+	Text map[string]string
+	// Exec changes what a statement does. It is asked once for each, with the
+	// connection; a nil answer lets the statement be.
 	Exec func(text string, c *sqlite3.Conn) Act
 	Disk Lies
 }
@@ -101,6 +104,14 @@ type conn struct {
 	driver *Driver
 }
 
+// text is what is sent in place of a statement.
+func (c *conn) text(text string) string {
+	if p := c.driver.Plant; p != nil && p.Text[text] != "" {
+		text = p.Text[text]
+	}
+	return c.driver.tuned(text)
+}
+
 // act is what is planted for the statement, or nil.
 func (c *conn) act(text string) Act {
 	if p := c.driver.Plant; p != nil && p.Exec != nil {
@@ -110,7 +121,7 @@ func (c *conn) act(text string) Act {
 }
 
 func (c *conn) PrepareContext(ctx context.Context, text string) (driver.Stmt, error) {
-	st, err := c.Conn.(driver.ConnPrepareContext).PrepareContext(ctx, c.driver.tuned(text))
+	st, err := c.Conn.(driver.ConnPrepareContext).PrepareContext(ctx, c.text(text))
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +135,7 @@ func (c *conn) PrepareContext(ctx context.Context, text string) (driver.Stmt, er
 func (c *conn) ExecContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Result, error) {
 	var res driver.Result = driver.RowsAffected(0)
 	run := func() (err error) {
-		res, err = c.Conn.(driver.ExecerContext).ExecContext(ctx, c.driver.tuned(text), args)
+		res, err = c.Conn.(driver.ExecerContext).ExecContext(ctx, c.text(text), args)
 		return err
 	}
 	if len(args) > 0 {

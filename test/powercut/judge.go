@@ -22,7 +22,9 @@ type Court struct {
 	Now int64
 	// Sure has all that was read held against another power cut; else that is
 	// done for what was not acknowledged, and now and then.
-	Sure  bool
+	Sure bool
+	// Thorough leaves nothing to chance that can be tried out.
+	Thorough bool
 	Tune  Tuning
 	Plant *Plant
 	Rng   *rand.Rand
@@ -40,7 +42,11 @@ func (c *Court) Judge(ctx context.Context, d *Disk) (shown, opening int, err err
 	opening = p.Disk.Ops()
 	if c.Sure || shown > 0 || c.Rng.IntN(16) == 0 {
 		// What was read once cannot be lost any more, whatever was unsynced.
-		for _, m := range []Mode{Lost, Torn} {
+		modes := []Mode{Lost, Torn}
+		if !c.Thorough {
+			modes = []Mode{pick(c.Rng, modes...)}
+		}
+		for _, m := range modes {
 			if err := c.again(ctx, p.Disk.Survive(m, c.Rng), shown); err != nil {
 				return 0, 0, fmt.Errorf("after it was read, and the power cut again, %v: %w", m, err)
 			}
