@@ -256,7 +256,11 @@ func (w *world) decision(r *run, n, place int, more bool) *pb.Event {
 		}
 	}
 	some, step := n/16, pb.ActivityScheduled{Op: name, Type: "Charge", Queue: "default"}
-	switch kind := n % 16; {
+	kind := n % 16
+	if w.sagas {
+		kind = []int{0, 4, 5, 6, 4, 5, 6, 4, 11, 9, 10, 11, 12, 13, 13, 15}[kind]
+	}
+	switch {
 	case kind == 0:
 		return nil
 	case kind <= 6:

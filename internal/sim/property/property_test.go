@@ -31,14 +31,15 @@ var wanted = strings.Fields(`Start Cancel Terminate Await Follow Abandon Describ
 // sequence is one story: whatever is drawn, the core does what the model says.
 func sequence(t *rapid.T) {
 	w := newWorld()
-	heals := rapid.IntRange(0, 3).Draw(t, "heals") == 3
+	temper := rapid.IntRange(0, 7).Draw(t, "temper")
+	w.sagas = temper%2 == 1
 	w.do(drawn{"start", 0, 0, 0, 0})
 	t.Repeat(map[string]func(*rapid.T){"happens": func(t *rapid.T) {
 		w.do(steps.Draw(t, "step"))
 		w.judge(t)
 	}})
 	w.calm()
-	if heals {
+	if temper >= 6 {
 		w.heal()
 	}
 	w.judge(t)

@@ -16,31 +16,32 @@ import (
 
 // world drives a shard, and the model beside it.
 type world struct {
-	s                          *machine.Shard
-	m                          *model
-	desk                       *desk
-	now                        int64
-	incarnation                uint64
-	db                         map[store.RunNo]*rows
-	durable                    map[store.RunNo]*run // the model's, as it was when the rows were written
-	unsaved                    []*saved
-	reads                      []*read
-	offers                     []machine.Input
-	wakes                      []machine.Wake
-	procs                      []*proc
-	tasks                      []*task
-	unsent                     []*pb.Delivery
-	refusing                   []*machine.Run // they are told next
-	slow, hesitant, unreadable bool
-	seq                        int64
-	asked                      int // requests so far
-	stamps                     map[store.RunNo]machine.Stamp
-	seen                       map[machine.Stamp]bool
-	fences                     map[string]int64
-	gaveTo                     map[string]string
-	story                      []line
-	wrong                      []string
-	out                        *machine.Output // of the present step
+	s              *machine.Shard
+	m              *model
+	desk           *desk
+	now            int64
+	incarnation    uint64
+	db             map[store.RunNo]*rows
+	durable        map[store.RunNo]*run // the model's, as it was when the rows were written
+	unsaved        []*saved
+	reads          []*read
+	offers         []machine.Input
+	wakes          []machine.Wake
+	procs          []*proc
+	tasks          []*task
+	unsent         []*pb.Delivery
+	refusing       []*machine.Run // they are told next
+	slow, hesitant bool
+	sagas          bool // the code asks for little else than steps, and to undo them
+	seq            int64
+	asked          int // requests so far
+	stamps         map[store.RunNo]machine.Stamp
+	seen           map[machine.Stamp]bool
+	fences         map[string]int64
+	gaveTo         map[string]string
+	story          []line
+	wrong          []string
+	out            *machine.Output // of the present step
 }
 
 // rows are one run in the database.
