@@ -46,6 +46,7 @@ var table = map[string]imports{
 
 	"internal/apierr":    {},
 	"internal/clock":     {outside: []string{sys}},
+	"internal/fault":     {},
 	"internal/fn":        {},
 	"internal/repocheck": {},
 	"internal/retry":     {},
@@ -71,7 +72,7 @@ var table = map[string]imports{
 	"engine": {
 		ours: []string{
 			"engine/machine", "engine/match", "engine/store", "history", "proto/enginepb",
-			"internal/apierr", "internal/clock", "internal/retry", "internal/svc",
+			"internal/apierr", "internal/clock", "internal/fault", "internal/retry", "internal/svc",
 		},
 		outside: []string{protobuf, ulid},
 	},
