@@ -121,6 +121,12 @@ func TestEachDamageIsFound(t *testing.T) {
 			r.Events[4].GetActivityScheduled().Undo = &pb.Undo{Type: "Unship"}
 			r.Events[8].GetCompensationStarted().Ops = []string{"#3", "#1"}
 		}, "I15: order (run 7): #1 is undone before #3"},
+		"a late answer is ignored": {closed(true), func(r *Run) {
+			r.Events[9].GetUndoCompleted().Outcome = pb.EntryOutcome_ENTRY_OUTCOME_UNKNOWN
+			r.Events = append(r.Events, &pb.Event{Id: 12, Time: 120, Body: &pb.Event_LateAnswer{LateAnswer: &pb.LateAnswer{
+				Op: "#1", Role: pb.Role_ROLE_FORWARD, Outcome: pb.Outcome_OUTCOME_COMPLETED,
+			}}})
+		}, "was not undone once more"},
 		"a timer after the end": {closed(false), func(r *Run) {
 			r.Pending["#4"] = good().Pending["#4"]
 			r.Row.Pending++

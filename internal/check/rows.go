@@ -78,6 +78,7 @@ type step struct {
 	asked     bool // the code asked for its undo
 	closing   bool // it is to be undone because the run has closed
 	undone    int
+	told      pb.EntryOutcome // what the last undo that was done knew of the step
 	failed    bool // its undo failed for good
 }
 
@@ -123,7 +124,7 @@ func (c *folding) fold(e *pb.Event) {
 		s := c.steps[b.UndoCompleted.Op]
 		c.turn(b.UndoCompleted.Op, s)
 		s.undone++
-		s.failed = false
+		s.failed, s.told = false, b.UndoCompleted.Outcome
 	case *pb.Event_UndoFailed:
 		c.turn(b.UndoFailed.Op, c.steps[b.UndoFailed.Op])
 		c.steps[b.UndoFailed.Op].failed = true
@@ -290,6 +291,9 @@ func (c *folding) step(op string, s *step) {
 	keeps := c.closing.GetWorkflowCompleted() != nil && s.outcome() == pb.EntryOutcome_ENTRY_OUTCOME_DONE
 	if a == nil && s.undone == 0 && !keeps {
 		c.bad("I15", "%s is %v, and it is neither undone nor going to be", op, s.outcome())
+	}
+	if s.undone > 0 && s.late && !s.failed && s.told == pb.EntryOutcome_ENTRY_OUTCOME_UNKNOWN && a == nil {
+		c.bad("I15", "%s was undone as unknown, was done by an answer that came late, and was not undone once more", op)
 	}
 	if s.undone > 0 && s.failed && a == nil {
 		c.bad("I15", "the undo of %s failed after it had been done as unknown, and nothing tells of it", op)

@@ -173,6 +173,9 @@ func call[R proto.Message](c *client, what string, do func(context.Context, *eng
 					return // nobody is there; the client's patience ends
 				}
 				w.spawn(&n.process, n.name+" serves "+what, func() {
+					if ctx.Err() != nil {
+						ctx = w.ctx // it comes for the second time, and nobody waits
+					}
 					r, err := do(ctx, n.e)
 					if w.chance(w.plan.AnswerLost) {
 						w.hit("answer lost")
@@ -195,7 +198,7 @@ func call[R proto.Message](c *client, what string, do func(context.Context, *eng
 		}
 		if w.chance(w.plan.RequestTwice) {
 			w.hit("request twice")
-			send()
+			w.after(nil, w.rnd.Int64N(int64(1e9)<<w.rnd.IntN(7)), send) // up to a minute later
 		}
 		why := w.wait(w.ctx, w.now+int64(1e9)+w.rnd.Int64N(20e9), answers, nil, nil)
 		cancel()
