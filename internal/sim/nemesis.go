@@ -175,6 +175,11 @@ func (w *World) calmDown() {
 		w.bury(w.zombies[0])
 	}
 	w.thaw(&w.node.process)
+	if w.did["two engines"] > 0 && !w.node.dead {
+		// Nothing tells an engine with nothing to write that a shard was taken
+		// from it, and given back: leases have no time yet.
+		w.killNode(w.node, false)
+	}
 	for _, x := range slices.Clone(w.workers) {
 		w.thaw(&x.process)
 		if x.build == "bad" {
