@@ -66,7 +66,7 @@ func TestTheCoreDoesWhatTheModelSays(t *testing.T) {
 	if first == 0 {
 		first = uint64(time.Now().UnixNano())
 	}
-	set(t, "rapid.steps", "32")
+	set(t, "rapid.steps", "40")
 	set(t, "rapid.checks", fmt.Sprint(*rounds))
 	set(t, "rapid.nofailfile", "true")
 	// Much is thrown away, and little kept.
