@@ -36,7 +36,7 @@ var weights = []struct {
 	{"decide", 18, (*world).decide},
 	{"answer", 16, (*world).answers},
 	{"cancel", 2, (*world).cancel},
-	{"terminate", 1, (*world).terminate},
+	{"terminate", 2, (*world).terminate},
 	{"await", 1, (*world).await},
 	{"follow", 1, (*world).followRun},
 	{"abandon", 1, (*world).abandon},
@@ -160,12 +160,12 @@ func (w *world) runs(is func(*run) bool) []*run {
 }
 
 func (w *world) cancel(x drawn) bool {
-	w.step(&machine.Cancel{To: w.caller("cancel"), Req: &pb.CancelRequest{Run: w.ref(x.a), RequestId: fmt.Sprint("c", x.b%4)}})
+	w.step(&machine.Cancel{To: w.caller("cancel"), Req: &pb.CancelRequest{Run: w.ref(x.a), RequestId: fmt.Sprint("c", x.b%2)}})
 	return true
 }
 
 func (w *world) terminate(x drawn) bool {
-	w.step(&machine.Terminate{To: w.caller("terminate"), Req: &pb.TerminateRequest{Run: w.ref(x.a), RequestId: fmt.Sprint("c", x.b%4)}})
+	w.step(&machine.Terminate{To: w.caller("terminate"), Req: &pb.TerminateRequest{Run: w.ref(x.a), RequestId: fmt.Sprint("c", x.b%2)}})
 	return true
 }
 
