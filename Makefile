@@ -1,9 +1,9 @@
 # The commands of the project. What CI runs stands in .ci/run, once.
 
-.PHONY: help fmt vet lint test race proto fuzz example quickstart failover crowd verify
+.PHONY: help fmt vet lint test race proto fuzz example quickstart failover crowd ci verify verify-planted
 
 help: ## print this
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' Makefile
 
 fmt: ## format the Go files
 	gofmt -w $$(git ls-files --cached --others --exclude-standard '*.go')
@@ -39,5 +39,11 @@ failover: ## measure how long a lost worker costs
 crowd: ## measure what guests cost an engine
 	go run ./bench/crowd
 
-verify: ## everything that CI checks
+ci: ## everything that CI checks
 	.ci/run
+
+verify: ## the long form of a layer: LAYER=all BUDGET=40m SEED=n, added up in docs/VERIFICATION.md
+	go run ./test/verify -layer $(or $(LAYER),all) -budget $(or $(BUDGET),40m) -seed $(or $(SEED),0)
+
+verify-planted: ## plant bugs, each of which must be caught: ONLY=pattern BUDGET=3m SEED=n
+	go run ./test/planted -record -only '$(ONLY)' -budget $(or $(BUDGET),3m) -seed $(or $(SEED),0)

@@ -84,7 +84,8 @@ func checkSleep(r *tree) []finding {
 func checkBackground(r *tree) []finding {
 	var found []finding
 	for _, f := range r.shipped() {
-		if slices.Contains(testSupport, f.dir) || strings.HasPrefix(f.dir, "cmd/") || strings.HasPrefix(f.dir, examples) || strings.HasPrefix(f.dir, benches) {
+		// A program has no caller.
+		if slices.Contains(testSupport, f.dir) || f.ast.Name.Name == "main" || strings.HasPrefix(f.dir, "cmd/") || strings.HasPrefix(f.dir, examples) || strings.HasPrefix(f.dir, benches) {
 			continue
 		}
 		within(f, func(where string, n ast.Node) {

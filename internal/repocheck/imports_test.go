@@ -126,6 +126,12 @@ var table = map[string]imports{
 	// Tests alone: the core beside a model of it, in sequences that rapid draws.
 	"internal/sim/property": {outside: []string{rapid}},
 
+	// The two programs that run the layers, and write down what came of it.
+	"test/verify":        {ours: []string{"test/verify/layer", "test/verify/ledger"}},
+	"test/verify/layer":  {},
+	"test/verify/ledger": {},
+	"test/planted":       {ours: []string{"test/verify/layer", "test/verify/ledger"}},
+
 	// The binary: settings and the server's parts on one side, on the other a
 	// client's commands, which reach an engine as any program does.
 	"cmd/engined/internal/config": {outside: []string{yaml, pflag}},

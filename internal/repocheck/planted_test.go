@@ -109,6 +109,7 @@ func keys(t *T) { for range maps.Keys(t.m) {} }
 		{one("a/a.go", `import "context"; func F() { context.Background(); context.TODO(); context.Cause(nil) }`), []string{"a/a.go:F", "a/a.go:F"}},
 		{one("cmd/engined/a.go", `import "context"; func F() { context.Background() }`), nil},
 		{one("examples/x/a.go", `import "context"; func F() { context.Background() }`), nil},
+		{map[string]string{"test/x/a.go": `package main; import "context"; func main() { context.Background() }`}, nil},
 		{one("a/a_test.go", `import "context"; func F() { context.Background() }`), nil},
 	},
 	"testing-import": {
