@@ -119,7 +119,7 @@ func (s *Shard) rowsRead(in *RowsRead) {
 // a run which has left memory since.
 func (s *Shard) stale(in *RowsRead, ticket int64) bool {
 	k := in.Load.Key
-	if id := (ID{k.Namespace, k.WorkflowID}); s.ids[id] == nil && s.loads.gone[id] >= ticket {
+	if id := (ID{k.Namespace, k.WorkflowID}); (s.ids[id] == nil || !s.ids[id].newest) && s.loads.gone[id] >= ticket {
 		return true
 	}
 	row := in.Answer.Run

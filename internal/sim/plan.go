@@ -44,7 +44,7 @@ func NewPlan(seed uint64) Plan {
 	p := Plan{
 		Seed: seed, Shards: 1 + rnd.IntN(3), Workers: 1 + rnd.IntN(3), Slots: 1 + rnd.IntN(4),
 		Clients: 1 + rnd.IntN(3), IDs: 1 + rnd.IntN(4), Ops: 4 + rnd.IntN(12), Resident: 2 + rnd.IntN(12),
-		Every: int64(100e6) << rnd.IntN(7), Steps: 1500 + rnd.IntN(2500),
+		Every: int64(100e6) << rnd.IntN(7), Steps: 600 + rnd.IntN(1800),
 	}
 	// Each seed has some of the faults, so that each is met alone and in company.
 	for _, f := range Faults {

@@ -116,6 +116,11 @@ func TestWhatWasFound(t *testing.T) {
 			{"slow reads", 0, 0, 0, 0}, {"describe", 1, 0, 0, 0}, {"start", 1, 0, 0, 0}, {"read", 0, 1, 0, 0}, {"read", 1, 0, 0, 0},
 			{"commit", 0, 0, 0, 0}, {"decide", 1, 0, 0, 7}, {"refused", 0, 0, 0, 0}, {"read", 0, 0, 0, 0},
 		},
+		"a read that is older than an eviction is taken for new, when the run is back by its number": {
+			{"decide", 0, 0, 0, 0}, {"slow reads", 0, 0, 0, 0}, {"cancel", 1, 0, 0, 0}, {"start", 1, 0, 0, 0}, {"read", 0, 1, 0, 0},
+			{"read", 1, 0, 0, 0}, {"commit", 0, 0, 0, 0}, {"decide", 1, 0, 0, 55}, {"commit", 0, 0, 0, 0}, {"evict", 1, 0, 0, 0},
+			{"spurious", 1, 0, 0, 0}, {"read", 1, 0, 0, 0}, {"read", 0, 0, 0, 0},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
