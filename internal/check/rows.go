@@ -79,7 +79,7 @@ type step struct {
 	closing   bool // it is to be undone because the run has closed
 	undone    int
 	told      pb.EntryOutcome // what the last undo that was done knew of the step
-	failed    bool // its undo failed for good
+	failed    bool            // its undo failed for good
 }
 
 type timer struct {

@@ -25,9 +25,9 @@ type Court struct {
 	Sure bool
 	// Thorough leaves nothing to chance that can be tried out.
 	Thorough bool
-	Tune  Tuning
-	Plant *Plant
-	Rng   *rand.Rand
+	Tune     Tuning
+	Plant    *Plant
+	Rng      *rand.Rand
 }
 
 // Judge opens what is on the disk, as a new process would, and ends with the
