@@ -58,14 +58,14 @@ func parse(text string) (patch, error) {
 		}
 		name, value, ok := strings.Cut(strings.TrimSpace(comment), ":")
 		if !ok {
-			return patch{}, fmt.Errorf("what is %q? the head has rule, what and layer, each behind a # of its own", line)
+			return patch{}, fmt.Errorf("what is %q? the head has # rule:, # what: and # layer: lines", line)
 		}
 		last = name
 		heads[last] = strings.TrimSpace(value)
 	}
 	p := patch{rule: heads["rule"], what: heads["what"]}
 	if p.rule == "" || p.what == "" || heads["layer"] == "" {
-		return patch{}, fmt.Errorf("the head must have rule, what and layer, each behind a # of its own")
+		return patch{}, fmt.Errorf("the head must have # rule:, # what: and # layer: lines")
 	}
 	if !strings.Contains(text, "\ndiff --git ") {
 		return patch{}, fmt.Errorf("there is no diff below the head")
