@@ -49,7 +49,7 @@ var Layers = []Layer{
 	},
 	{
 		Name: "sim", Module: ".", Folder: "internal/sim", Test: "^TestSimulation$",
-		verdict: regexp.MustCompile(`^\s*(?:\w+_test\.go:\d+: )?(seed \d+: (?:[^ ]+:|run twice,).*)`),
+		verdict: regexp.MustCompile(`^\s*(?:\w+_test\.go:\d+: )?(seed \d+: .*)`),
 	},
 }
 
